@@ -1,0 +1,1 @@
+"""Pure values and mathematics: no I/O, no clock, no process."""

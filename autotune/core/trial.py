@@ -1,0 +1,162 @@
+"""The record of one trial: what was asked, what really ran, what it measured.
+
+``TrialRecord`` is the only thing that goes back up from an engine and a measurement to the
+study. It is written as ``record.json`` and stands in the Optuna trial's user attribute
+``record``. Times are seconds, lengths are tokens, memory is GB (10^9 bytes, as SGLang prints it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA = 1
+
+FlagValue = int | float | str | bool
+Flags = Mapping[str, FlagValue]
+"""Canonical SGLang flags: underscore names without dashes, to typed values."""
+
+Status = Literal["complete", "failed", "infeasible"]
+Role = Literal["latency", "serving"]
+
+
+class FailureKind(StrEnum):
+    """Why a trial carries no value (design §7)."""
+
+    BAD_FLAG = "bad_flag"
+    REJECTED_COMBINATION = "rejected_combination"
+    WEIGHTS_DO_NOT_FIT = "weights_do_not_fit"
+    KV_DOES_NOT_FIT = "kv_does_not_fit"
+    GRAPH_CAPTURE_OOM = "graph_capture_oom"
+    RUNTIME_OOM = "runtime_oom"
+    REQUEST_ABORTED = "request_aborted"
+    GPU_BUSY = "gpu_busy"
+    PORT_IN_USE = "port_in_use"
+    MODEL_MISSING = "model_missing"
+    DRAFT_MISMATCH = "draft_mismatch"
+    NCCL = "nccl"
+    WATCHDOG = "watchdog"
+    HANG = "hang"
+    READY_TIMEOUT = "ready_timeout"
+    CRASHED = "crashed"
+    CLIENT_SATURATED = "client_saturated"
+    TOO_NOISY = "too_noisy"
+    INTERRUPTED = "interrupted"
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A value with its 95 % interval, ``low <= value <= high``, all in the unit of the field."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half_width_frac(self) -> float:
+        """Half the interval as a fraction of the value; 0 where the value is 0."""
+        return (self.high - self.low) / 2 / abs(self.value) if self.value else 0.0
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why nothing was measured.
+
+    Attributes:
+        kind: one of ``FailureKind``.
+        stage: ``parse``, ``load``, ``pool``, ``capture``, ``start``, ``serving`` or ``stop``.
+        evidence: the line of the server log (or of the client) that shows it.
+        remedy: what to change, in words.
+    """
+
+    kind: FailureKind
+    stage: str
+    evidence: str
+    remedy: str
+
+
+class Caveat(msgspec.Struct, frozen=True):
+    """A reason to read a number with care; ``code`` is stable, ``text`` is for people."""
+
+    code: str
+    text: str
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """One load level on one launch.
+
+    Attributes:
+        concurrency: requests in flight (closed loop).
+        n_requests: requests that ended inside the steady window and carry these values.
+        duration_s: length of the steady window.
+        output_tok_s: aggregate output throughput in the steady window.
+        accept_length: tokens per verify pass, the target's own included; None without speculation.
+        in_flight_mean: requests in flight, averaged over the steady window.
+        percentiles: metric name to ``{"p50": ..., "p90": ..., "p95": ..., "p99": ...}``.
+    """
+
+    role: Role
+    concurrency: int
+    n_requests: int
+    n_failed: int
+    duration_s: float
+    ttft_s: Interval
+    tpot_s: Interval
+    e2e_s: Interval
+    turn_latency_s: Interval
+    decode_tok_s: Interval
+    output_tok_s: Interval
+    accept_length: float | None
+    in_flight_mean: float
+    cache_hit_frac: float | None = None
+    client_cpu_frac: float | None = None
+    percentiles: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+
+
+class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial, schema version 1. A failed trial has a ``failure`` and no objective value."""
+
+    schema: int = SCHEMA
+    number: int
+    status: Status
+    flags: dict[str, FlagValue]
+    effective: dict[str, Any] = msgspec.field(default_factory=dict)
+    phases: list[Phase] = msgspec.field(default_factory=list)
+    objectives: dict[str, Interval] | None = None
+    constraints: dict[str, float] = msgspec.field(default_factory=dict)
+    failure: Failure | None = None
+    warnings: list[Caveat] = msgspec.field(default_factory=list)
+    timings: dict[str, float] = msgspec.field(default_factory=dict)
+    machine: dict[str, Any] = msgspec.field(default_factory=dict)
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
+    role: Literal["search", "baseline", "replicate"] = "search"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, as stored in the Optuna user attribute ``record``."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    def to_json(self) -> bytes:
+        """Indented JSON, as stored in ``record.json``."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+
+def record_from(raw: object) -> TrialRecord | None:
+    """The record in a JSON value; None where it is no record of a schema this version reads.
+
+    A study may hold foreign trials (another tool, a newer schema): they are skipped, never fatal.
+    """
+    try:
+        record = msgspec.convert(raw, TrialRecord)
+    except msgspec.ValidationError:
+        return None
+    return record if record.schema == SCHEMA else None
+
+
+def record_from_json(data: bytes) -> TrialRecord | None:
+    """As ``record_from``, from the bytes of a ``record.json``."""
+    try:
+        return record_from(msgspec.json.decode(data))
+    except msgspec.DecodeError:
+        return None
