@@ -1,0 +1,1 @@
+"""Engines: what starts, watches and stops the server under test."""

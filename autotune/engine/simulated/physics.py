@@ -1,0 +1,260 @@
+"""The performance model: how long one pass of a simulated server takes, and what fits in memory.
+
+Pure functions of a ``Machine`` and a ``Speculation``: no clock, no random number, no I/O. Times are
+seconds; sizes are GB (10^9 bytes) per GPU; all GPUs of a tensor-parallel group are alike.
+
+The laws are ours; what they are fitted to is published: the hand sweep that started the project,
+step-cost ratios, memory rules of SGLang 0.5.x. In short:
+
+* A pass over ``n`` token rows takes the 4-norm of its memory time (weights touched + KV read) and
+  its compute time, plus a fixed part. In a mixture of experts ``n`` rows touch the share
+  ``1 - (1 - active/experts) ** (n ** gamma)`` of the expert weights.
+* A speculative cycle is one verify pass over ``batch * draft_tokens`` rows, ``steps - 1`` passes
+  of the draft layer over ``batch * topk`` rows, and one draft-extend over ``batch * draft_tokens``.
+* Hybrid (state-space) targets keep one recurrent state per draft position and per ancestor it can
+  roll back to. That memory grows with ``draft_tokens ** p`` (p about 2): it lowers the running
+  limit (measured 26 at 2 draft tokens, 14 at 5), and moving it costs time under load. A model
+  without this second effect misses the sweep's fall from 3 to 4 steps at 16 requests.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+GRAPH_BATCH_SIZES = (
+    *range(1, 9), *range(10, 33, 2), *range(40, 65, 4), *range(72, 257, 8), *range(272, 513, 16),
+)  # fmt: skip
+"""Batch sizes for which SGLang captures CUDA graphs under speculation (0.5.x ladder)."""
+
+EAGER_SLOWDOWN = 2.2
+"""A batch above the largest captured size runs without a graph: about this much slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateCapacity:
+    """Running limit of a hybrid model: ``at_zero - per_draft * draft ** power`` requests at
+    fraction ``at_fraction``, plus ``per_gb`` requests for each GB more in the static pool.
+    """
+
+    at_zero: float
+    per_draft: float
+    power: float
+    at_fraction: float
+    per_gb: float
+    move_ms: float
+    """Milliseconds to move the states of one request at one draft token, per cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A model on GPUs, per GPU where a size or a speed is meant."""
+
+    gpu: str
+    n_gpus: int
+    gpu_memory_gb: float
+    weights_gb: float
+    bandwidth_tb_s: float
+    compute_tflops: float
+    dense_params_b: float
+    """Parameters read in every pass, in 10^9, over all GPUs."""
+    draft_params_b: float
+    """Parameters of one draft pass (layer and output head), in 10^9, over all GPUs."""
+    kv_kb_per_token: float
+    """KV cache of one token, target and draft, in kB per GPU."""
+    bytes_per_param: float = 2.0
+    expert_params_b: float = 0.0
+    n_experts: int = 1
+    n_active_experts: int = 1
+    touch_power: float = 0.70
+    verify_fixed_ms: float = 5.0
+    draft_fixed_ms: float = 0.3
+    overhead_ms: float = 1.0
+    tree_penalty_ms: float = 1.5
+    prefill_fixed_ms: float = 20.0
+    activations_gb: float = 2.0
+    graph_mb_per_row: float = 6.0
+    context_tok: int = 32768
+    state: StateCapacity | None = None
+
+    @property
+    def active_params_b(self) -> float:
+        """Parameters that one token passes through, in 10^9."""
+        return self.dense_params_b + self.expert_params_b * self.n_active_experts / self.n_experts
+
+    def touched_gb(self, n_rows: float) -> float:
+        """Weights read by a pass over ``n_rows`` token rows, GB per GPU."""
+        share = 1.0 - (1.0 - self.n_active_experts / self.n_experts) ** (n_rows**self.touch_power)
+        params = self.dense_params_b + self.expert_params_b * share
+        return params * self.bytes_per_param / self.n_gpus
+
+    def rows_s(self, gb: float, params_b: float, n_rows: float) -> float:
+        """Seconds to read ``gb`` and to compute ``n_rows`` rows of ``params_b`` parameters."""
+        memory_s = gb / (self.bandwidth_tb_s * 1e3)
+        compute_s = 2.0 * params_b * n_rows / (self.compute_tflops * 1e3 * self.n_gpus)
+        return float((memory_s**4 + compute_s**4) ** 0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """What the launch flags ask for. ``steps == 0`` is no speculation: one token a pass."""
+
+    steps: int
+    topk: int
+    draft_tokens: int
+
+    @property
+    def is_on(self) -> bool:
+        return self.steps > 0
+
+    @property
+    def largest_tree(self) -> int:
+        """Largest ``draft_tokens`` that the draft loop scores candidates for.
+
+        ``1 + topk + (steps - 1) * topk**2``; above it ``torch.topk`` raises at graph capture.
+        """
+        return 1 + self.topk + (self.steps - 1) * self.topk**2
+
+
+NO_SPECULATION = Speculation(0, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A machine with launch flags: everything the laws need."""
+
+    machine: Machine
+    speculation: Speculation
+    mem_fraction: float
+    max_running_requests: int
+    graph_max_batch: int
+    _captured: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = tuple(size for size in GRAPH_BATCH_SIZES if size <= self.graph_max_batch)
+        object.__setattr__(self, "_captured", sizes)
+
+    # ---- time ---------------------------------------------------------------------------------
+
+    def cycle_s(self, batch: int, context_tok: float) -> float:
+        """Seconds of one decode cycle of ``batch`` requests that hold ``context_tok`` tokens."""
+        m, spec = self.machine, self.speculation
+        place = bisect_left(self._captured, batch)
+        padded = self._captured[place] if place < len(self._captured) else batch
+        rows = padded * spec.draft_tokens
+        kv_gb = context_tok * m.kv_kb_per_token / 1e6
+        verify_gb = m.touched_gb(batch * spec.draft_tokens) + kv_gb
+        busy_s = m.rows_s(verify_gb, m.active_params_b, 16 * math.ceil(rows / 16))
+        fixed_ms = m.verify_fixed_ms + m.overhead_ms
+        if spec.is_on:
+            busy_s += (spec.steps - 1) * self._draft_pass_s(padded * spec.topk)
+            busy_s += self._draft_pass_s(rows)
+            fixed_ms += m.tree_penalty_ms if spec.topk > 1 else 0.0
+        if m.state is not None:
+            fixed_ms += m.state.move_ms * batch * spec.draft_tokens**m.state.power
+        total_s = busy_s + fixed_ms / 1e3
+        return total_s * EAGER_SLOWDOWN if place == len(self._captured) else total_s
+
+    def prefill_s(self, new_tok: int, cached_tok: int = 0) -> float:
+        """Seconds of one prefill pass over ``new_tok`` tokens beside ``cached_tok`` reused ones."""
+        m = self.machine
+        gb = m.touched_gb(new_tok) + cached_tok * m.kv_kb_per_token / 1e6
+        return m.rows_s(gb, m.active_params_b, new_tok) + m.prefill_fixed_ms / 1e3
+
+    def _draft_pass_s(self, n_rows: int) -> float:
+        m = self.machine
+        gb = m.draft_params_b * m.bytes_per_param / m.n_gpus
+        return m.rows_s(gb, m.draft_params_b, n_rows) + m.draft_fixed_ms / 1e3
+
+    # ---- memory -------------------------------------------------------------------------------
+
+    @property
+    def kv_pool_gb(self) -> float:
+        """What the static fraction leaves after the weights, GB per GPU; negative: nothing fits."""
+        m = self.machine
+        return self.mem_fraction * m.gpu_memory_gb - m.weights_gb
+
+    @property
+    def kv_pool_tok(self) -> int:
+        """Tokens in the KV pool."""
+        return max(0, int(self.kv_pool_gb * 1e6 / self.machine.kv_kb_per_token))
+
+    @property
+    def running_limit(self) -> int:
+        """Requests that may decode at once; 0 where not even one state fits."""
+        state = self.machine.state
+        if state is None:
+            return self.max_running_requests
+        extra_gb = (self.mem_fraction - state.at_fraction) * self.machine.gpu_memory_gb
+        draft = self.speculation.draft_tokens
+        slots = state.at_zero - state.per_draft * draft**state.power + state.per_gb * extra_gb
+        return max(0, min(self.max_running_requests, round(slots)))
+
+    @property
+    def reserved_tok(self) -> int:
+        """KV slots one running request reserves for drafting: twice max(topk * steps, draft).
+
+        The factor two is the overlap scheduler's (SGLang >= 0.5.13, ``mem_cache/common.py``).
+        """
+        spec = self.speculation
+        return 2 * max(spec.topk * spec.steps, spec.draft_tokens) if spec.is_on else 0
+
+    @property
+    def free_after_capture_gb(self) -> float:
+        """Memory left once graphs are captured, GB per GPU; negative: capture runs out."""
+        m = self.machine
+        outside_gb = (1.0 - self.mem_fraction) * m.gpu_memory_gb
+        graph_rows = self.graph_max_batch * self.speculation.draft_tokens
+        return outside_gb - m.activations_gb - m.graph_mb_per_row * graph_rows / 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """Expected values under constant load.
+
+    ``output_tok_s`` is the aggregate; ``decode_tok_s`` is one request from its first token on;
+    ``ttft_s`` counts the wait for prefill but not a queue above the running limit.
+    """
+
+    n_running: float
+    ttft_s: float
+    decode_tok_s: float
+    output_tok_s: float
+
+
+def steady_state(
+    deployment: Deployment,
+    concurrency: int,
+    accept_length: float,
+    *,
+    new_tok: int,
+    output_tok: int,
+    context_tok: int,
+) -> SteadyState:
+    """Expected throughput and speed in closed form.
+
+    While one request lives, each of the requests beside it is prefilled once and holds everybody
+    up for that pass; the rest of its time are ``output_tok / accept_length`` decode cycles.
+
+    Args:
+        deployment: machine and flags.
+        concurrency: requests in flight, closed loop.
+        accept_length: mean tokens per verify pass.
+        new_tok: prompt tokens per request that no cache holds.
+        output_tok: answer length.
+        context_tok: tokens a running request holds on average.
+    """
+    by_memory = deployment.kv_pool_tok // max(1, context_tok + deployment.reserved_tok)
+    n_running = max(1, min(concurrency, deployment.running_limit, by_memory))
+    prefill_s = deployment.prefill_s(new_tok, context_tok)
+    cycles_s = (output_tok - 1) / accept_length * deployment.cycle_s(
+        n_running, n_running * context_tok
+    )
+    decode_s = cycles_s + (n_running - 1) * prefill_s
+    return SteadyState(
+        n_running=n_running,
+        ttft_s=prefill_s,
+        decode_tok_s=(output_tok - 1) / decode_s,
+        output_tok_s=n_running * output_tok / (decode_s + prefill_s),
+    )
