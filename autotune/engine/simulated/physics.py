@@ -248,8 +248,8 @@ def steady_state(
     by_memory = deployment.kv_pool_tok // max(1, context_tok + deployment.reserved_tok)
     n_running = max(1, min(concurrency, deployment.running_limit, by_memory))
     prefill_s = deployment.prefill_s(new_tok, context_tok)
-    cycles_s = (output_tok - 1) / accept_length * deployment.cycle_s(
-        n_running, n_running * context_tok
+    cycles_s = (
+        (output_tok - 1) / accept_length * deployment.cycle_s(n_running, n_running * context_tok)
     )
     decode_s = cycles_s + (n_running - 1) * prefill_s
     return SteadyState(

@@ -1,0 +1,210 @@
+"""The command line of the simulated server: SGLang's flags by their real names, and our own.
+
+Flags that change nothing here are accepted and ignored, because a study passes the user's whole
+launch command. An unknown flag ends with argparse's message and exit status 2, as SGLang does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.engine.simulated.physics import NO_SPECULATION, Deployment, Speculation
+from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
+
+DEFAULT_SPEED = 10.0
+DEFAULT_STARTUP_SPEED = 60.0
+RUNNING_WITH_SPECULATION = 48
+"""SGLang's running limit under speculation when none is given (server_args.py, 0.4.5 to 0.5.23)."""
+RUNNING_WITHOUT_SPECULATION = 256
+
+_TREE_ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
+
+_TEXT_FLAGS = (
+    "tokenizer-path", "tokenizer-mode", "load-format", "dtype", "kv-cache-dtype", "quantization",
+    "served-model-name", "chat-template", "reasoning-parser", "tool-call-parser", "device",
+    "attention-backend", "prefill-attention-backend", "decode-attention-backend",
+    "sampling-backend", "grammar-backend", "moe-runner-backend", "moe-a2a-backend", "log-level",
+    "log-level-http", "schedule-policy", "radix-eviction-policy", "revision", "download-dir",
+    "mamba-radix-cache-strategy", "mamba-scheduler-strategy", "mamba-ssm-dtype", "admin-api-key",
+    "speculative-draft-model-quantization", "speculative-attention-mode",
+    "speculative-draft-attention-backend", "speculative-token-map", "json-model-override-args",
+    "dist-init-addr", "linear-attn-backend", "speculative-moe-runner-backend",
+)  # fmt: skip
+_INTEGER_FLAGS = (
+    "dp-size", "ep-size", "pp-size", "nnodes", "node-rank", "max-total-tokens", "random-seed",
+    "chunked-prefill-size", "max-prefill-tokens", "page-size", "stream-interval", "context-length",
+    "max-queued-requests", "mamba-track-interval", "base-gpu-id", "torch-compile-max-bs",
+    "scheduler-recv-interval", "max-mamba-cache-size", "nccl-port", "decode-log-interval",
+)  # fmt: skip
+_FLOAT_FLAGS = (
+    "schedule-conservativeness", "watchdog-timeout", "swa-full-tokens-ratio", "cpu-offload-gb",
+    "mamba-full-memory-ratio", "speculative-accept-threshold-single",
+    "speculative-accept-threshold-acc",
+)  # fmt: skip
+_SWITCHES = (
+    "trust-remote-code", "enable-metrics", "enable-mixed-chunk", "disable-radix-cache",
+    "disable-overlap-schedule", "enable-torch-compile", "enable-cache-report", "log-requests",
+    "enable-dp-attention", "enable-hierarchical-cache", "skip-server-warmup", "sleep-on-idle",
+    "enable-flashinfer-allreduce-fusion", "disable-custom-all-reduce", "disable-cuda-graph",
+    "enable-p2p-check", "enable-mamba-extra-buffer", "enable-linear-replayssm-spec",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What the command line asked for, with SGLang's automatic values filled in.
+
+    ``resolved`` holds every argument as ``/server_info`` shows it.
+    """
+
+    scenario: Scenario
+    deployment: Deployment
+    host: str
+    port: int
+    api_key: str | None
+    served_model_name: str
+    decode_log_interval: int
+    speed: float
+    startup_speed: float
+    seed: int
+    resolved: dict[str, Any]
+
+
+class RejectedArguments(Exception):
+    """Arguments that SGLang's own resolution refuses with a traceback and exit status 1."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser; ``prog`` and the wording of its errors are SGLang's."""
+    parser = argparse.ArgumentParser(prog="sglang serve", description=__doc__.splitlines()[0])
+    own = parser.add_argument_group("simulation")
+    own.add_argument("--scenario", choices=sorted(SCENARIOS), default=DEFAULT_SCENARIO)
+    own.add_argument(
+        "--speed", type=float, default=DEFAULT_SPEED, help="server seconds per real second"
+    )
+    own.add_argument("--startup-speed", type=float, default=DEFAULT_STARTUP_SPEED)
+    own.add_argument("--simulation-seed", type=int, default=0, help="seed of the noise")
+    own.add_argument("--no-noise", action="store_true", help="do as the model says, exactly")
+
+    sglang = parser.add_argument_group("SGLang")
+    sglang.add_argument("--model-path", "--model", required=True)
+    sglang.add_argument("--host", default="127.0.0.1")
+    sglang.add_argument("--port", type=int, default=30000)
+    sglang.add_argument("--api-key")
+    sglang.add_argument("--tp-size", "--tensor-parallel-size", "--tp", type=int)
+    sglang.add_argument("--mem-fraction-static", type=float)
+    sglang.add_argument("--max-running-requests", type=int)
+    sglang.add_argument("--cuda-graph-max-bs", "--cuda-graph-max-bs-decode", type=int)
+    sglang.add_argument("--speculative-algorithm", type=str.upper)
+    sglang.add_argument("--speculative-draft-model-path", "--speculative-draft-model")
+    for name in ("num-steps", "eagle-topk", "num-draft-tokens"):
+        sglang.add_argument(f"--speculative-{name}", type=int)
+    for name in _TEXT_FLAGS:
+        sglang.add_argument(f"--{name}")
+    for name in _INTEGER_FLAGS:
+        sglang.add_argument(f"--{name}", type=int)
+    for name in _FLOAT_FLAGS:
+        sglang.add_argument(f"--{name}", type=float)
+    for name in _SWITCHES:
+        sglang.add_argument(f"--{name}", action="store_true")
+    return parser
+
+
+def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[str]]:
+    """Options, and the lines SGLang logs about what it adjusted by itself.
+
+    Raises:
+        RejectedArguments: a combination that SGLang refuses.
+        SystemExit: status 2, on an unknown flag or a value of the wrong type.
+    """
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.speed <= 0 or args.startup_speed <= 0:
+        parser.error("argument --speed: must be above 0")
+    log: list[str] = []
+    scenario = SCENARIOS[args.scenario]
+    speculation = _resolve_speculation(args, scenario, log)
+    running = args.max_running_requests
+    if running is None:
+        running = RUNNING_WITH_SPECULATION if speculation.is_on else RUNNING_WITHOUT_SPECULATION
+        if speculation.is_on:
+            log.append(
+                f"Max running requests is reset to {running} for speculative decoding. You can "
+                "override this by explicitly setting --max-running-requests."
+            )
+    graph_max = min(args.cuda_graph_max_bs or running, running)
+    fraction = args.mem_fraction_static
+    if fraction is None:
+        fraction = _automatic_fraction(scenario, graph_max)
+    deployment = Deployment(scenario.machine, speculation, fraction, running, graph_max)
+    resolved = {k: v for k, v in vars(args).items() if k not in ("speed", "startup_speed")}
+    resolved |= {
+        "mem_fraction_static": fraction,
+        "max_running_requests": running,
+        "cuda_graph_max_bs": graph_max,
+        "tp_size": args.tp_size or scenario.machine.n_gpus,
+        "served_model_name": args.served_model_name or args.model_path,
+        "attention_backend": args.attention_backend or "flashinfer",
+        "page_size": args.page_size or 1,
+        "speculative_num_steps": speculation.steps if speculation.is_on else None,
+        "speculative_eagle_topk": speculation.topk if speculation.is_on else None,
+        "speculative_num_draft_tokens": speculation.draft_tokens if speculation.is_on else None,
+        "api_key": None,
+        "admin_api_key": None,
+    }
+    options = ServerOptions(
+        scenario=scenario,
+        deployment=deployment,
+        host=args.host,
+        port=args.port,
+        api_key=args.api_key,
+        served_model_name=resolved["served_model_name"],
+        decode_log_interval=args.decode_log_interval or 40,
+        speed=args.speed,
+        startup_speed=args.startup_speed,
+        seed=args.simulation_seed,
+        resolved=resolved,
+    )
+    return options, log
+
+
+def _resolve_speculation(
+    args: argparse.Namespace, scenario: Scenario, log: list[str]
+) -> Speculation:
+    algorithm = args.speculative_algorithm
+    if algorithm is None:
+        return NO_SPECULATION
+    if algorithm not in _TREE_ALGORITHMS:
+        raise RejectedArguments(f"ValueError: Unknown speculative algorithm: {algorithm}")
+    steps, topk = args.speculative_num_steps, args.speculative_eagle_topk
+    draft_tokens = args.speculative_num_draft_tokens
+    if steps is None:
+        # All three or none: a bare assert in SGLang (speculative_hook.py:1159 @0.5.23).
+        if topk is not None or draft_tokens is not None:
+            raise RejectedArguments("AssertionError")
+        return scenario.default_speculation
+    if topk is None:
+        raise RejectedArguments(
+            "TypeError: '>' not supported between instances of 'NoneType' and 'int'"
+        )
+    if topk == 1 and draft_tokens != steps + 1:
+        log.append(
+            "speculative_num_draft_tokens is adjusted to speculative_num_steps + 1 when "
+            "speculative_eagle_topk == 1"
+        )
+        draft_tokens = steps + 1
+    if draft_tokens is None:
+        raise RejectedArguments(
+            "TypeError: unsupported operand type(s) for -: 'NoneType' and 'int'"
+        )
+    return Speculation(steps, topk, draft_tokens)
+
+
+def _automatic_fraction(scenario: Scenario, graph_max: int) -> float:
+    """SGLang's own choice (memory_hook.py @0.5.23, from 0.5.14 without a speculation term)."""
+    machine = scenario.machine
+    reserve_mb = 512 + 1.5 * 8192 + 2 * graph_max + 1024 * machine.n_gpus / 8
+    reserve_gb = max(10.0, reserve_mb / 1024) if machine.gpu_memory_gb > 60 else reserve_mb / 1024
+    return round((machine.gpu_memory_gb - reserve_gb) / machine.gpu_memory_gb, 3)

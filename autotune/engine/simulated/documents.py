@@ -1,0 +1,92 @@
+"""The information documents of the simulated server, in SGLang 0.5.23's shapes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from autotune.engine.simulated.arguments import ServerOptions
+from autotune.engine.simulated.pump import Pump
+
+VERSION = "0.5.23+simulated"
+
+
+def model_info(options: ServerOptions) -> dict[str, Any]:
+    return {
+        "model_path": options.resolved["model_path"],
+        "served_model_name": options.served_model_name,
+        "tokenizer_path": options.resolved["tokenizer_path"] or options.resolved["model_path"],
+        "is_generation": True,
+        "architectures": [options.scenario.architecture],
+    }
+
+
+def models(options: ServerOptions) -> dict[str, Any]:
+    name = options.served_model_name
+    card = {
+        "id": name, "object": "model", "created": int(time.time()), "owned_by": "sglang",
+        "root": name, "max_model_len": options.scenario.machine.context_tok,
+    }  # fmt: skip
+    return {"object": "list", "data": [card]}
+
+
+def server_info(options: ServerOptions, pump: Pump) -> dict[str, Any]:
+    """Resolved arguments, limits and memory; ``simulation`` tells how time runs here."""
+    deployment, scenario = options.deployment, options.scenario
+    scheduler = pump.scheduler
+    pool_tok = deployment.kv_pool_tok
+    state: dict[str, Any] = {
+        "last_gen_throughput": pump.last_gen_tok_s,
+        "effective_max_running_requests_per_dp": deployment.running_limit,
+        "memory_usage": {
+            "weight": scenario.machine.weights_gb,
+            "kvcache": round(deployment.kv_pool_gb, 3),
+            "token_capacity": pool_tok,
+            "graph": {"decode": round(_graph_gb(options), 3)},
+        },
+    }
+    if scheduler.n_cycles and deployment.speculation.is_on:
+        state["avg_spec_accept_length"] = scheduler.n_accepted / scheduler.n_cycles
+    return options.resolved | {
+        "max_total_num_tokens": pool_tok,
+        "max_req_input_len": min(pool_tok, scenario.machine.context_tok) - 6,
+        "version": VERSION,
+        "internal_states": [state],
+        "simulation": {
+            "scenario": scenario.name,
+            "speed": options.speed,
+            "gpu": scenario.machine.gpu,
+            "n_gpus": scenario.machine.n_gpus,
+            "gpu_memory_gb": scenario.machine.gpu_memory_gb,
+            "available_gpu_mem_gb": round(deployment.free_after_capture_gb, 3),
+        },
+    }
+
+
+def metrics(options: ServerOptions, pump: Pump) -> str:
+    """Prometheus text with the gauges a tuner reads."""
+    scheduler = pump.scheduler
+    capacity = max(1, scheduler.cache.capacity_tok)
+    accept = scheduler.n_accepted / scheduler.n_cycles if scheduler.n_cycles else 0.0
+    gauges = {
+        "num_running_reqs": len(scheduler.running),
+        "num_queue_reqs": len(scheduler.queue),
+        "num_used_tokens": scheduler.cache.used_tok,
+        "token_usage": scheduler.cache.used_tok / capacity,
+        "max_total_num_tokens": scheduler.cache.capacity_tok,
+        "gen_throughput": pump.last_gen_tok_s,
+        "spec_accept_length": accept,
+        "num_retracted_requests_total": scheduler.n_retractions,
+    }
+    label = f'{{model_name="{options.served_model_name}"}}'
+    lines = []
+    for name, value in gauges.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# TYPE sglang:{name} {kind}", f"sglang:{name}{label} {value}"]
+    return "\n".join(lines) + "\n"
+
+
+def _graph_gb(options: ServerOptions) -> float:
+    deployment = options.deployment
+    rows = deployment.graph_max_batch * deployment.speculation.draft_tokens
+    return options.scenario.machine.graph_mb_per_row * rows / 1e3
