@@ -232,7 +232,7 @@ def _read_prompt(shape: Shape, body: dict[str, Any]) -> tuple[tuple[Piece, ...],
     return pieces, zlib.crc32(raw.encode())
 
 
-def _read_messages(messages: Any) -> tuple[tuple[Piece, ...], int]:
+def _read_messages(messages: object) -> tuple[tuple[Piece, ...], int]:
     if not isinstance(messages, list) or not messages:
         raise RequestError("messages must be a non-empty list")
     pieces: list[Piece] = []

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -39,7 +38,7 @@ class Reply:
         self.on_disconnect: Callable[[], None] | None = None
 
     def document(
-        self, body: Any, status: int = 200, content_type: str = "application/json"
+        self, body: object, status: int = 200, content_type: str = "application/json"
     ) -> None:
         """Sends a whole answer; ``str`` and ``bytes`` as they are, anything else as JSON."""
         raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else None

@@ -85,7 +85,8 @@ class Machine:
 
     def touched_gb(self, n_rows: float) -> float:
         """Weights read by a pass over ``n_rows`` token rows, GB per GPU."""
-        share = 1.0 - (1.0 - self.n_active_experts / self.n_experts) ** (n_rows**self.touch_power)
+        untouched = 1.0 - self.n_active_experts / self.n_experts
+        share = 1.0 - float(untouched ** (n_rows**self.touch_power))
         params = self.dense_params_b + self.expert_params_b * share
         return params * self.bytes_per_param / self.n_gpus
 
@@ -152,7 +153,7 @@ class Deployment:
             busy_s += self._draft_pass_s(rows)
             fixed_ms += m.tree_penalty_ms if spec.topk > 1 else 0.0
         if m.state is not None:
-            fixed_ms += m.state.move_ms * batch * spec.draft_tokens**m.state.power
+            fixed_ms += m.state.move_ms * batch * float(spec.draft_tokens**m.state.power)
         total_s = busy_s + fixed_ms / 1e3
         return total_s * EAGER_SLOWDOWN if place == len(self._captured) else total_s
 
@@ -188,7 +189,8 @@ class Deployment:
             return self.max_running_requests
         extra_gb = (self.mem_fraction - state.at_fraction) * self.machine.gpu_memory_gb
         draft = self.speculation.draft_tokens
-        slots = state.at_zero - state.per_draft * draft**state.power + state.per_gb * extra_gb
+        taken = state.per_draft * float(draft**state.power)
+        slots = state.at_zero - taken + state.per_gb * extra_gb
         return max(0, min(self.max_running_requests, round(slots)))
 
     @property

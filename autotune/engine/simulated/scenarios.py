@@ -13,13 +13,15 @@ from autotune.engine.simulated.batch import Noise
 from autotune.engine.simulated.physics import Machine, Speculation, StateCapacity
 from autotune.errors import ConfigError, nearest
 
+_CHAIN_OF_3 = Speculation(3, 1, 4)
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """Everything a simulated server needs besides its launch flags.
 
     Attributes:
-        launch_s: seconds from start to ready on hardware, by stage: weights, pool, capture, warm-up.
+        launch_s: seconds on hardware of each stage: weights, pool, capture, warm-up.
         default_speculation: what SGLang chooses when none of the three flags is given.
         base_flags: flags of the launch command that a study of this scenario starts from.
     """
@@ -32,7 +34,7 @@ class Scenario:
     noise: Noise
     base_flags: tuple[tuple[str, str], ...]
     launch_s: tuple[float, float, float, float] = (45.0, 3.0, 22.0, 5.0)
-    default_speculation: Speculation = Speculation(3, 1, 4)
+    default_speculation: Speculation = _CHAIN_OF_3
     architecture: str = "Qwen3_5MoeForConditionalGeneration"
 
 

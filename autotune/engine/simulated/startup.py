@@ -1,7 +1,7 @@
 """How the simulated server starts: the stages, their log lines, and the ways they fail.
 
-Log wording follows SGLang 0.5.23. A failure ends as SGLang's failures do: the scheduler's traceback,
-then SIGKILL by its own hand (status -9), or status 1 where the parent itself gives up.
+Log wording follows SGLang 0.5.23. A failure ends as SGLang's do: the scheduler's traceback, then
+SIGKILL by its own hand (status -9), or status 1 where the parent itself gives up.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def start(options: ServerOptions, notes: list[str]) -> None:
     pool_left_gb = (1 - deployment.mem_fraction) * machine.gpu_memory_gb
     log(f"Memory pool end. avail mem={pool_left_gb:.2f} GB")
     log(
-        f"Capture cuda graph begin. This can take up to several minutes. avail mem={pool_left_gb:.2f} GB"
+        "Capture cuda graph begin. This can take up to several minutes. "
+        f"avail mem={pool_left_gb:.2f} GB"
     )
     clock.spend(capture_s * (0.6 if failure and failure.stage == "capture" else 1.0))
     _die_if(failure, "capture", clock)
