@@ -1,0 +1,8 @@
+"""How load is sent and what it measured: client, schedule, phases, metrics, validity."""
+
+from __future__ import annotations
+
+from autotune.measure.client import Endpoint
+from autotune.measure.phase import PhasePlan, measure_phase
+
+__all__ = ["Endpoint", "PhasePlan", "measure_phase"]

@@ -1,0 +1,139 @@
+"""Sends one request and keeps every byte with its arrival time.
+
+The hot path is a protocol class of its own: ``data_received`` stamps and stores, nothing else.
+Every request has its own connection, opened before the clock starts, so that neither a connect nor
+a stale keep-alive enters a latency.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+import msgspec
+
+from autotune.errors import UsageError
+from autotune.measure.records import RequestRecord
+from autotune.measure.stream import Read, read_record
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where requests go.
+
+    Attributes:
+        url: base address, ``http://host:port`` with an optional path prefix.
+        model: name sent in the request.
+        api_key: bearer token; never logged or stored.
+        time_scale: server seconds per wall second; 1.0 on hardware.
+        stall_s: wall seconds without a byte after which a request is given up.
+    """
+
+    url: str
+    model: str
+    api_key: str | None = None
+    time_scale: float = 1.0
+    stall_s: float = 60.0
+
+    def now_s(self) -> float:
+        """Server seconds on a monotonic clock."""
+        return time.perf_counter() * self.time_scale
+
+
+class _Collector(asyncio.Protocol):
+    """Stamps and keeps what arrives, until the server closes."""
+
+    def __init__(self, time_scale: float) -> None:
+        self.reads: list[Read] = []
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._time_scale = time_scale
+
+    def data_received(self, data: bytes) -> None:
+        self.reads.append((time.perf_counter() * self._time_scale, data))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+async def send_chat(
+    endpoint: Endpoint,
+    messages: list[dict[str, str]],
+    *,
+    max_output_tok: int,
+    temperature: float,
+) -> RequestRecord:
+    """One streamed ``/v1/chat/completions`` request. Never raises for what the server does."""
+    body = {
+        "model": endpoint.model,
+        "messages": messages,
+        "max_tokens": max_output_tok,
+        "temperature": temperature,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "return_spec_tokens_details": True,
+    }
+    return await _exchange(endpoint, "/v1/chat/completions", msgspec.json.encode(body))
+
+
+async def _exchange(endpoint: Endpoint, path: str, body: bytes) -> RequestRecord:
+    loop = asyncio.get_running_loop()
+    host, port, tls, prefix = _address(endpoint.url)
+    try:
+        transport, collector = await loop.create_connection(
+            lambda: _Collector(endpoint.time_scale), host, port, ssl=tls
+        )
+    except OSError as error:
+        now = endpoint.now_s()
+        return RequestRecord(now, now, (), error=f"cannot connect: {error}")
+    try:
+        sent_s = endpoint.now_s()
+        transport.write(_head(endpoint, f"{host}:{port}", prefix + path, len(body)) + body)
+        stalled = await _until_closed(collector, endpoint.stall_s)
+        done_s = endpoint.now_s()
+    finally:
+        transport.abort()
+    record = read_record(collector.reads, sent_s, done_s)
+    return replace(record, error=f"no byte for {endpoint.stall_s:g} s") if stalled else record
+
+
+async def _until_closed(collector: _Collector, stall_s: float) -> bool:
+    """Waits for the server to close; True where it went silent instead."""
+    n_seen = -1
+    while not collector.closed.done():
+        done, _ = await asyncio.wait((collector.closed,), timeout=stall_s)
+        if not done and len(collector.reads) == n_seen:
+            return True
+        n_seen = len(collector.reads)
+    return False
+
+
+def _head(endpoint: Endpoint, host: str, path: str, length: int) -> bytes:
+    headers: Mapping[str, str] = {
+        "Host": host,
+        "Content-Type": "application/json",
+        "Content-Length": str(length),
+        "Accept": "text/event-stream",
+        "Connection": "close",
+    }
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    if endpoint.api_key:
+        lines.append(f"Authorization: Bearer {endpoint.api_key}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def _address(url: str) -> tuple[str, int, ssl.SSLContext | None, str]:
+    """Host, port, TLS context and path prefix of a base address.
+
+    Raises:
+        UsageError: not an http or https address.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{url!r} is not an http:// or https:// address")
+    tls = ssl.create_default_context() if parts.scheme == "https" else None
+    return parts.hostname, parts.port or (443 if tls else 80), tls, parts.path.rstrip("/")

@@ -1,0 +1,186 @@
+"""One load level: warm up, keep C requests in flight, measure in the steady window, drain.
+
+Closed loop: each of C workers plays sessions one after the other, and a new session starts the
+moment one ends. The window opens once C requests are in flight and one turnover of the batch has
+passed, and closes when the first worker finds no work left: what is measured is constant load,
+never the ramp or the tail of a burst.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from autotune.core.trial import Phase, Role
+from autotune.measure.client import Endpoint, send_chat
+from autotune.measure.metrics import summarize
+from autotune.measure.records import RequestRecord
+from autotune.workload.model import Session, Workload
+
+Progress = Callable[[float], None]
+"""Takes the measured share of a phase, in [0, 1]."""
+HealthCheck = Callable[[], None]
+"""Raises when the server under test has died; called many times a second."""
+
+_WATCH_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePlan:
+    """What to measure.
+
+    Attributes:
+        concurrency: requests in flight, >= 1.
+        n_requests: requests to end inside the window before the phase ends.
+        first_session: number of the first session; phases must not share sessions, or the prefix
+            cache of one would serve the next.
+    """
+
+    role: Role
+    concurrency: int
+    n_requests: int
+    first_session: int
+
+    @property
+    def n_warm(self) -> int:
+        """Requests that end before the window opens: one turnover, at least two."""
+        return max(2, self.concurrency)
+
+
+def plan_phases(
+    latency_concurrency: int,
+    serving_concurrencies: tuple[int, ...],
+    *,
+    n_latency: int = 24,
+    serving_turnovers: int = 5,
+) -> tuple[PhasePlan, ...]:
+    """The phases of one launch, lightest first, on disjoint sets of sessions."""
+    plans = [PhasePlan("latency", latency_concurrency, n_latency, 0)]
+    for place, concurrency in enumerate(sorted(serving_concurrencies), start=1):
+        n_requests = serving_turnovers * concurrency
+        plans.append(PhasePlan("serving", concurrency, n_requests, 100_000 * place))
+    return tuple(plans)
+
+
+def measure_phase(
+    endpoint: Endpoint,
+    workload: Workload,
+    plan: PhasePlan,
+    *,
+    check: HealthCheck,
+    progress: Progress = lambda share: None,
+) -> Phase:
+    """Measures one phase on a running server.
+
+    Raises:
+        Exception: whatever ``check`` raises when the server dies meanwhile.
+    """
+    return asyncio.run(_Run(endpoint, workload, plan, progress).play(check))
+
+
+@dataclass(slots=True)
+class _Run:
+    """The state of one phase while it is measured. Single event loop, no locks."""
+
+    endpoint: Endpoint
+    workload: Workload
+    plan: PhasePlan
+    progress: Progress
+    records: list[RequestRecord] = field(default_factory=list)
+    in_flight: list[tuple[float, int]] = field(default_factory=list)
+    opened_s: float | None = None
+    closed_s: float | None = None
+    _n_flying: int = 0
+    _n_measured: int = 0
+
+    async def play(self, check: HealthCheck) -> Phase:
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        sessions = self._sessions()
+        workers = [asyncio.create_task(self._work(sessions)) for _ in range(self.plan.concurrency)]
+        watcher = asyncio.create_task(_watch(check))
+        try:
+            await _first_failure_or_all(workers, watcher)
+        finally:
+            for task in (*workers, watcher):
+                task.cancel()
+            await asyncio.gather(*workers, watcher, return_exceptions=True)
+        busy_frac = (time.process_time() - cpu_s) / max(1e-9, time.perf_counter() - wall_s)
+        end_s = self.closed_s if self.closed_s is not None else self.endpoint.now_s()
+        begin_s = self.opened_s if self.opened_s is not None else end_s
+        return summarize(
+            self.records,
+            plan_role=self.plan.role,
+            concurrency=self.plan.concurrency,
+            window=(begin_s, end_s),
+            in_flight=self.in_flight,
+            reference_output_tok=self.workload.reference_output_tok,
+            client_cpu_frac=busy_frac,
+        )
+
+    def _sessions(self) -> Iterator[Session]:
+        number = self.plan.first_session
+        while self.closed_s is None:
+            yield self.workload.session(number)
+            number += 1
+
+    async def _work(self, sessions: Iterator[Session]) -> None:
+        for session in sessions:
+            messages = [{"role": "system", "content": session.system}]
+            for turn in session.turns:
+                if self.closed_s is not None:
+                    return
+                messages.append({"role": "user", "content": turn.text})
+                record = await self._send(messages, turn.max_output_tok)
+                if not record.ok:
+                    break  # without the answer the rest of the session makes no sense
+                messages.append({"role": "assistant", "content": record.text})
+
+    async def _send(self, messages: list[dict[str, str]], max_output_tok: int) -> RequestRecord:
+        self._fly(+1)
+        record = await send_chat(
+            self.endpoint,
+            messages,
+            max_output_tok=max_output_tok,
+            temperature=self.workload.temperature,
+        )
+        self._fly(-1)
+        self.records.append(record)
+        self._move_window(record.done_s)
+        if not record.ok:
+            await asyncio.sleep(0.05)  # a server that refuses everything must not be hammered
+        return record
+
+    def _fly(self, change: int) -> None:
+        self._n_flying += change
+        self.in_flight.append((self.endpoint.now_s(), self._n_flying))
+
+    def _move_window(self, done_s: float) -> None:
+        """Opens the window after the warm-up, closes it after the last wanted request."""
+        if self.opened_s is None:
+            if len(self.records) >= self.plan.n_warm:
+                self.opened_s = done_s
+        elif self.closed_s is None:
+            self._n_measured += 1
+            self.progress(self._n_measured / self.plan.n_requests)
+            if self._n_measured >= self.plan.n_requests:
+                self.closed_s = done_s
+
+
+async def _watch(check: HealthCheck) -> None:
+    while True:
+        check()
+        await asyncio.sleep(_WATCH_S)
+
+
+async def _first_failure_or_all(
+    workers: list[asyncio.Task[None]], watcher: asyncio.Task[None]
+) -> None:
+    """Returns when all workers are done; raises as soon as one of them or the watcher does."""
+    pending: set[asyncio.Task[None]] = set(workers)
+    while pending:
+        done, _ = await asyncio.wait({*pending, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        pending -= done

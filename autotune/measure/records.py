@@ -1,0 +1,68 @@
+"""What one request did, in server seconds. Raw material of every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """One request, whatever became of it.
+
+    Attributes:
+        sent_s: when its last byte was handed to the socket.
+        done_s: when the answer ended or broke off.
+        arrivals: ``(time, tokens so far)`` for each event that brought tokens.
+        n_verify: verify passes of the target; 0 where the server does not tell.
+        n_cached_tok: prompt tokens that the prefix cache held; None where not told.
+        text: the answer, for the next turn of the session.
+        error: why it does not count; empty when it does.
+    """
+
+    sent_s: float
+    done_s: float
+    arrivals: tuple[tuple[float, int], ...]
+    n_prompt_tok: int = 0
+    n_verify: int = 0
+    n_cached_tok: int | None = None
+    finish_reason: str = ""
+    text: str = ""
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.error and bool(self.arrivals)
+
+    @property
+    def n_output_tok(self) -> int:
+        return self.arrivals[-1][1] if self.arrivals else 0
+
+    @property
+    def ttft_s(self) -> float:
+        """Send to the first token."""
+        return self.arrivals[0][0] - self.sent_s
+
+    @property
+    def e2e_s(self) -> float:
+        """Send to the last token."""
+        return self.arrivals[-1][0] - self.sent_s
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Seconds per token after the first event; None where only one event brought tokens.
+
+        The first event may carry several tokens, so the time after it is divided by the tokens
+        after it: the field's (E2E - TTFT) / (n - 1) wherever the first event carries one.
+        """
+        (first_s, first_tok), (last_s, last_tok) = self.arrivals[0], self.arrivals[-1]
+        if last_tok <= first_tok:
+            return None
+        return (last_s - first_s) / (last_tok - first_tok)
+
+    def increments(self) -> Iterator[tuple[float, int]]:
+        """``(time, new tokens)`` of each event that brought tokens."""
+        before = 0
+        for at_s, so_far in self.arrivals:
+            yield at_s, so_far - before
+            before = so_far
