@@ -1,0 +1,202 @@
+"""Records to standings: one line per configuration, with its score against the baseline.
+
+A configuration launched more than once is one standing: values are pooled on the log scale, and
+the spread between launches, which no single launch can see, enters the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.core import pareto
+from autotune.core.objective import LATENCY, THROUGHPUT, Objective, gain_pct
+from autotune.core.trial import Flags, FlagValue, Interval, TrialRecord
+
+FlagKey = tuple[tuple[str, FlagValue], ...]
+
+
+def flag_key(flags: Flags) -> FlagKey:
+    """A hashable identity of canonical flags, whatever their order."""
+    return tuple(sorted(flags.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One measured configuration.
+
+    Attributes:
+        trials: numbers of its launches that carry values, first one first.
+        feasible: no launch violated a constraint.
+        score: of the objective, against the baseline; 0 is the baseline's own.
+    """
+
+    trials: tuple[int, ...]
+    flags: Flags
+    latency_s: Interval
+    throughput_tok_s: Interval
+    feasible: bool
+    score: float
+
+    @property
+    def trial(self) -> int:
+        return self.trials[0]
+
+    @property
+    def gain_vs_baseline_pct(self) -> float:
+        return gain_pct(self.score)
+
+    @property
+    def point(self) -> pareto.Point:
+        return self.latency_s.value, self.throughput_tok_s.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ``T`` of ``autotune pareto --json``."""
+        return {
+            "trial": self.trial,
+            "trials": list(self.trials),
+            "flags": dict(self.flags),
+            "latency_s": _plain(self.latency_s),
+            "throughput_tok_s": _plain(self.throughput_tok_s),
+            "score": self.score,
+            "gain_vs_baseline_pct": self.gain_vs_baseline_pct,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """All standings of a study under one objective, best score first.
+
+    Attributes:
+        baseline: the baseline's standing; None before it is measured.
+        front: feasible standings that no other dominates, by rising latency.
+    """
+
+    objective: Objective
+    standings: tuple[Standing, ...]
+    baseline: Standing | None
+    front: tuple[Standing, ...]
+    counts: Mapping[str, Any]
+
+    @property
+    def feasible(self) -> tuple[Standing, ...]:
+        return tuple(s for s in self.standings if s.feasible)
+
+    @property
+    def best(self) -> Standing | None:
+        """The feasible standing with the highest score.
+
+        Within half a percent, which no practical study resolves, the simpler flags win.
+        """
+        feasible = self.feasible
+        if not feasible:
+            return None
+        tied = [s for s in feasible if s.score >= feasible[0].score - TIE]
+        return min(tied, key=lambda s: simplicity(s.flags))
+
+    @property
+    def knee(self) -> Standing | None:
+        index = pareto.knee([s.point for s in self.front])
+        return None if index is None else self.front[index]
+
+    def to_dict(self, study: str) -> dict[str, Any]:
+        """The document of ``autotune pareto --json``."""
+        return {
+            "study": study,
+            "objective": {"name": self.objective.name, "weights": self.objective.weights},
+            "baseline": self.baseline.to_dict() if self.baseline else None,
+            "best": self.best.to_dict() if self.best else None,
+            "knee": self.knee.to_dict() if self.knee else None,
+            "front": [standing.to_dict() for standing in self.front],
+            "n_trials": dict(self.counts),
+        }
+
+
+TIE = 0.005
+
+
+def simplicity(flags: Flags) -> tuple[float, ...]:
+    """Smaller is simpler: fewer steps, narrower tree, smaller draft, less memory."""
+    names = (
+        "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens",
+        "mem_fraction_static",
+    )  # fmt: skip
+    values = (flags.get(name, 0) for name in names)
+    return tuple(float(v) if isinstance(v, int | float) else 0.0 for v in values)
+
+
+def rank(records: Iterable[TrialRecord], objective: Objective) -> Ranking:
+    """Ranks the records of a study. Failed trials are counted and otherwise left out."""
+    records = list(records)
+    measured: dict[FlagKey, list[TrialRecord]] = {}
+    for record in records:
+        if record.objectives is not None:
+            measured.setdefault(flag_key(record.flags), []).append(record)
+    base_key = next(
+        (flag_key(r.flags) for r in records if r.role == "baseline" and r.objectives), None
+    )
+    base = None if base_key is None else _point(measured[base_key])
+    if base is None and measured:
+        base = _point(next(iter(measured.values())))
+    standings = sorted(
+        (_standing(group, objective, base) for group in measured.values() if base),
+        key=lambda s: (-s.score, s.trial),
+    )
+    feasible = [s for s in standings if s.feasible]
+    front = tuple(feasible[i] for i in pareto.front([s.point for s in feasible]))
+    baseline = next((s for s in standings if base_key == flag_key(s.flags)), None)
+    return Ranking(objective, tuple(standings), baseline, front, _counts(records))
+
+
+def _counts(records: Sequence[TrialRecord]) -> dict[str, Any]:
+    statuses = Counter(record.status for record in records)
+    kinds = Counter(str(record.failure.kind) for record in records if record.failure)
+    return {
+        "complete": statuses["complete"],
+        "failed": statuses["failed"],
+        "infeasible": statuses["infeasible"],
+        "by_kind": dict(sorted(kinds.items())),
+    }
+
+
+def _standing(
+    group: Sequence[TrialRecord], objective: Objective, base: tuple[float, float]
+) -> Standing:
+    latency, throughput = _pool(group, LATENCY), _pool(group, THROUGHPUT)
+    return Standing(
+        trials=tuple(record.number for record in group),
+        flags=group[0].flags,
+        latency_s=latency,
+        throughput_tok_s=throughput,
+        feasible=all(record.status == "complete" for record in group),
+        score=objective.score(latency.value, throughput.value, base),
+    )
+
+
+def _point(group: Sequence[TrialRecord]) -> tuple[float, float]:
+    return _pool(group, LATENCY).value, _pool(group, THROUGHPUT).value
+
+
+def _pool(group: Sequence[TrialRecord], name: str) -> Interval:
+    """Mean of the launches on the log scale.
+
+    The variance of a launch is at least what its own interval says, and at least what the launches
+    differ by; the mean of n launches has an n-th of it.
+    """
+    values = [record.objectives[name] for record in group if record.objectives]
+    if len(values) == 1:
+        return values[0]
+    logs = [math.log(v.value) for v in values]
+    n = len(logs)
+    mean = sum(logs) / n
+    between = sum((x - mean) ** 2 for x in logs) / (n - 1)
+    within = sum((v.half_width_frac / 1.96) ** 2 for v in values) / n
+    half = 1.96 * math.sqrt(max(between, within) / n)
+    return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def _plain(interval: Interval) -> dict[str, float]:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}

@@ -1,0 +1,79 @@
+"""What failed launches rule out: memory walls that are monotone in the flags.
+
+One death says much: what ran out of memory at a fraction and a tree also does so with more of
+either, and what had no room for its KV cache has none with less memory or a larger tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from autotune.core.trial import FailureKind, Flags, TrialRecord
+
+FRACTION = "mem_fraction_static"
+STEPS = "speculative_num_steps"
+TOPK = "speculative_eagle_topk"
+DRAFT = "speculative_num_draft_tokens"
+
+_TOO_MUCH = (FailureKind.GRAPH_CAPTURE_OOM, FailureKind.RUNTIME_OOM)
+_TOO_LITTLE = (FailureKind.KV_DOES_NOT_FIT,)
+
+
+@dataclass(slots=True)
+class MemoryWalls:
+    """Walls learned from failed records.
+
+    Attributes:
+        above: (fraction, draft tokens) that ran out of memory beside the static pool.
+        below: (fraction, draft tokens) that left no room in the pool.
+        rejected: (steps, topk, draft tokens) that SGLang refuses whatever the memory.
+    """
+
+    above: list[tuple[float, int]] = field(default_factory=list)
+    below: list[tuple[float, int]] = field(default_factory=list)
+    rejected: set[tuple[int, int, int]] = field(default_factory=set)
+
+    @classmethod
+    def learn(cls, records: Iterable[TrialRecord]) -> Self:
+        """Reads the walls off a study's records; most teach none."""
+        walls = cls()
+        for record in records:
+            if record.failure is not None:
+                walls._take(record.failure.kind, record.flags)
+        return walls
+
+    def why_not(self, flags: Flags) -> str | None:
+        """Why these flags cannot live, in words; None where nothing speaks against them."""
+        if _tree(flags) in self.rejected:
+            return "the server refused this draft tree before"
+        fraction, draft = _load(flags)
+        if fraction is None:
+            return None
+        for at_fraction, at_draft in self.above:
+            if fraction >= at_fraction and draft >= at_draft:
+                return f"out of memory at fraction {at_fraction:g} with {at_draft} draft tokens"
+        for at_fraction, at_draft in self.below:
+            if fraction <= at_fraction and draft >= at_draft:
+                return f"no room for the KV cache at fraction {at_fraction:g}"
+        return None
+
+    def _take(self, kind: FailureKind, flags: Flags) -> None:
+        fraction, draft = _load(flags)
+        if kind is FailureKind.REJECTED_COMBINATION:
+            self.rejected.add(_tree(flags))
+        elif fraction is not None and kind in _TOO_MUCH:
+            self.above.append((fraction, draft))
+        elif fraction is not None and kind in _TOO_LITTLE:
+            self.below.append((fraction, draft))
+
+
+def _load(flags: Flags) -> tuple[float | None, int]:
+    fraction = flags.get(FRACTION)
+    draft = int(flags.get(DRAFT, 1))
+    return (float(fraction), draft) if isinstance(fraction, int | float) else (None, draft)
+
+
+def _tree(flags: Flags) -> tuple[int, int, int]:
+    return int(flags.get(STEPS, 0)), int(flags.get(TOPK, 0)), int(flags.get(DRAFT, 0))
