@@ -19,6 +19,8 @@ from autotune.errors import ConfigError, nearest
 MAX_BYTES = 1_000_000
 """A larger file is not one that a person wrote."""
 
+_TAG = "tag:yaml.org,2002:"
+
 Scalar: TypeAlias = str | int | float | bool | None
 Plain: TypeAlias = Scalar | list["Plain"] | dict[str, "Plain"]
 
@@ -158,11 +160,14 @@ def parse_yaml(text: str, file: str, error: type[ConfigError] = ConfigError) -> 
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         where = f", line {mark.line + 1}" if mark else ""
-        raise error(f"{file}{where}: not valid YAML: {problem.problem}") from None
+        reason = problem.problem or "it cannot be read"
+        if reason.startswith("but "):
+            reason = f"{problem.context} {reason}"
+        raise error(f"{file}{where}: not valid YAML: {reason}") from None
     except yaml.reader.ReaderError as problem:
         line = text.count("\n", 0, problem.position) + 1
-        message = f"{file}, line {line}: not text: control character {problem.character!r}"
-        raise error(message) from None
+        code = f"U+{int(problem.character):04X}"
+        raise error(f"{file}, line {line}: the character {code} is not text") from None
     except RecursionError:
         raise error(f"{file}: nested too deeply") from None
 
@@ -200,8 +205,8 @@ class _Tree:
             if not isinstance(key_node, yaml.ScalarNode):
                 raise here.error("a key must be a word")
             key = key_node.value
-            if key_node.tag != "tag:yaml.org,2002:str":
-                raise here.error(f"the key {key!r} is read as no text by YAML: put it in quotes")
+            if key_node.tag != f"{_TAG}str":
+                raise here.error(_misread(f"the key {key!r}", key_node))
             if key in seen:
                 raise here.error(f"{key!r} is given twice, first on line {seen[key]}")
             seen[key] = line
@@ -214,12 +219,15 @@ class _Tree:
             value = ...
         if value is None or isinstance(value, (str, int, float)):
             return value
-        tag = node.tag.removeprefix("tag:yaml.org,2002:")
-        message = f"{node.value!r} is read as {tag} by YAML: put it in quotes"
-        raise self._at(_line(node), None).error(message)
+        here = self._at(_line(node), str(node.value))
+        raise here.error(_misread(here.describe(), node))
 
     def _at(self, line: int, value: Scalar | list[Located] | dict[str, Located]) -> Located:
         return Located(value, self.file, line, self.error_type)
+
+
+def _misread(what: str, node: yaml.Node) -> str:
+    return f"YAML reads {what} as {node.tag.removeprefix(_TAG)}: put it in quotes"
 
 
 def _line(node: yaml.Node) -> int:
