@@ -158,7 +158,7 @@ class ServerProcess:
         if self._swept or getattr(self._child, "pid", None) is None:
             return []
         signals = []
-        if self._members():
+        if self._members() or self._leader.poll() is None:
             signals.append("SIGKILL group")
             self._signal_group(signal.SIGKILL)
         escaped = self._escaped()
