@@ -49,6 +49,7 @@ class RunningServer(Protocol):
         machine: ``gpu``, ``n_gpus``, ``gpu_memory_gb`` and the like; no host name.
         launch_s: server seconds from start to ready.
         time_scale: server seconds per wall second; 1.0 on hardware.
+        api_key: to be sent as ``Authorization: Bearer``; must reach no file.
     """
 
     @property
@@ -63,6 +64,8 @@ class RunningServer(Protocol):
     def launch_s(self) -> float: ...
     @property
     def time_scale(self) -> float: ...
+    @property
+    def api_key(self) -> str | None: ...
 
     def failure(self) -> Failure | None:
         """Why the server is no longer alive; None while it is.

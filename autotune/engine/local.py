@@ -1,0 +1,342 @@
+"""The engine on this machine: a launch command becomes a server that is ready, or a failure.
+
+It serves any command that speaks as SGLang does. What differs for a server that imitates SGLang is
+in the methods under "For servers that imitate SGLang".
+"""
+
+from __future__ import annotations
+
+import csv
+import mmap
+import os
+import platform
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from autotune import __version__
+from autotune.core.trial import Failure, FailureKind, Flags
+from autotune.engine.base import Announce, LaunchFailed
+from autotune.engine.ports import LOCAL_HOST, free_port
+from autotune.engine.process import ServerProcess, StopPatience, StopReport
+from autotune.engine.sglang.command import MASK, LaunchCommand
+from autotune.engine.sglang.diagnose import diagnose, last_words, read_log, stage_of
+from autotune.engine.sglang.readback import effective_settings, fetch_server_info, versions_of
+from autotune.engine.sglang.readiness import ReadyProbe, StartupLog
+
+READY_TIMEOUT_S = 900.0
+_POLL_S = 0.05
+_AT_ONCE = StopPatience(leader_s=0.0, group_s=0.0)
+_KEY_IN_LOG = re.compile(rb"api_key['\"]?[=:] ?['\"]([^'\"\n]+)['\"]")
+_SHORTEST_SECRET = 4
+
+
+class LocalServer:
+    """A server that ``LocalEngine`` started; see ``RunningServer``.
+
+    Attributes:
+        stopped: how the stop went, once it is over.
+    """
+
+    def __init__(
+        self,
+        process: ServerProcess,
+        command: LaunchCommand,
+        *,
+        url: str,
+        info: Mapping[str, Any] | None,
+        launch_s: float,
+        time_scale: float,
+        machine: dict[str, Any],
+        patience: StopPatience,
+    ) -> None:
+        self.url = url
+        self.api_key = command.api_key
+        self.effective = effective_settings(info, read_log(process.log))
+        self.versions = versions_of(info)
+        self.machine = machine
+        self.launch_s = launch_s
+        self.time_scale = time_scale
+        self.stopped: StopReport | None = None
+        self._process = process
+        self._secrets = command.secrets()
+        self._patience = patience
+        self._failure: Failure | None = None
+        self._stopping = False
+
+    def failure(self) -> Failure | None:
+        """Why it died by itself; None while it lives and after a ``stop`` of ours."""
+        if self._failure is None and not self._stopping:
+            status = self._process.poll()
+            if status is not None:
+                self._failure = _diagnosed(self._process.log, status, True, self._secrets)
+        return self._failure
+
+    def stop(self) -> float:
+        if self.stopped is not None:
+            return 0.0
+        self.failure()  # a death that nobody noticed yet is no result of this stop
+        self._stopping = True
+        self.stopped = self._process.stop(self._patience)
+        scrub(self._process.log, self._secrets)
+        return self.stopped.duration_s * self.time_scale
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class LocalEngine:
+    """Starts SGLang on this machine, one server after another. Implements ``Engine``.
+
+    Args:
+        command: the base launch command; its own flags are the baseline.
+        ready_timeout_s: wall seconds a server may take to become ready.
+        env: variables for the server on top of the tuner's own (``CUDA_VISIBLE_DEVICES``).
+        pins: flags for every pinned launch that neither the command nor the trial gives.
+        patience: of the stop.
+    """
+
+    name = "sglang"
+
+    def __init__(
+        self,
+        command: LaunchCommand,
+        *,
+        ready_timeout_s: float = READY_TIMEOUT_S,
+        env: Mapping[str, str] | None = None,
+        pins: Flags | None = None,
+        patience: StopPatience | None = None,
+    ) -> None:
+        self.command = command
+        self.ready_timeout_s = ready_timeout_s
+        self.env = dict(env or {})
+        self.pins = dict(pins or {})
+        self.patience = patience or StopPatience()
+
+    def command_for(self, flags: Flags, *, pinned: bool = True) -> LaunchCommand:
+        """The command of a trial with these flags, but for its port."""
+        if not flags:
+            return self.command
+        given = {**self.command.flags(self.pins), **flags}
+        missing = {name: value for name, value in self.pins.items() if name not in given}
+        return self.command.with_flags({**flags, **(missing if pinned else {})})
+
+    def launch(
+        self,
+        flags: Flags,
+        *,
+        directory: Path,
+        number: int,
+        announce: Announce,
+        pinned: bool = True,
+    ) -> LocalServer:
+        """See ``Engine.launch``. An interrupt on the way leaves no server behind."""
+        command = self.command_for(flags, pinned=pinned)
+        host = command.host or LOCAL_HOST
+        port = free_port(host)
+        command = command.with_port(port).with_words(self.extra_words(number))
+        directory.mkdir(parents=True, exist_ok=True)
+        write_script(directory / "launch.sh", command, self.env, number)
+        process = ServerProcess(
+            command.argv,
+            log=directory / "server.log",
+            env=self.env,
+            label=f"trial-{number}",
+            host=host,
+            port=port,
+        )
+        try:
+            self._wait_until_ready(process, command, port, announce)
+            server = self._ready_server(process, command, port)
+            announce(f"ready after {server.launch_s:.0f} s")
+            return server
+        except BaseException:
+            # After a failure nothing is left to stop gently; an interrupt has no time for it.
+            process.stop(_AT_ONCE)
+            raise
+
+    # For servers that imitate SGLang: what a subclass may say otherwise.
+
+    def extra_words(self, number: int) -> Sequence[str]:
+        """More words for the command of one trial."""
+        return ()
+
+    def server_seconds(self, wall_s: float, log: str) -> float:
+        """Seconds on the server's own clock that its start took, ready or not."""
+        return wall_s
+
+    def time_scale(self, info: Mapping[str, Any] | None) -> float:
+        """Server seconds per wall second, from the JSON of ``/server_info``."""
+        return 1.0
+
+    def machine(self, info: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The hardware under the server."""
+        return describe_machine({**os.environ, **self.env}, info)
+
+    def _ready_server(
+        self, process: ServerProcess, command: LaunchCommand, port: int
+    ) -> LocalServer:
+        wall_s = time.monotonic() - process.started_mono_s
+        url = address(command.host, port)
+        info = fetch_server_info(url, api_key=command.api_key)
+        scrub(process.log, command.secrets())
+        return LocalServer(
+            process,
+            command,
+            url=url,
+            info=info,
+            launch_s=self.server_seconds(wall_s, read_log(process.log)),
+            time_scale=self.time_scale(info),
+            machine=self.machine(info),
+            patience=self.patience,
+        )
+
+    def _wait_until_ready(
+        self, process: ServerProcess, command: LaunchCommand, port: int, announce: Announce
+    ) -> None:
+        """Returns when the server is ready.
+
+        Raises:
+            LaunchFailed: it died, or the time is up; then nothing of it runs any more.
+        """
+        log = StartupLog(process.log, announce)
+        url = address(command.host, port)
+        probe = ReadyProbe(url, url_host(command.host), port, api_key=command.api_key)
+        deadline = process.started_mono_s + self.ready_timeout_s
+        try:
+            while True:
+                status = process.poll()
+                if status is not None:
+                    raise self._failed(process, command, status)
+                log.follow()
+                if probe.is_ready(log):
+                    return
+                if time.monotonic() >= deadline:
+                    raise self._failed(process, command, None)
+                time.sleep(_POLL_S)
+        finally:
+            probe.close()
+
+    def _failed(
+        self, process: ServerProcess, command: LaunchCommand, status: int | None
+    ) -> LaunchFailed:
+        """What to raise for a server that died with ``status``, or is not ready in time (None)."""
+        wall_s = time.monotonic() - process.started_mono_s
+        stop_s = process.stop(_AT_ONCE if status is not None else self.patience).duration_s
+        failure = _diagnosed(process.log, status, False, command.secrets())
+        log = read_log(process.log)
+        if status is None and failure.kind is FailureKind.CRASHED:
+            failure = Failure(
+                FailureKind.READY_TIMEOUT,
+                stage_of(log),
+                last_words(log) or "no line in the log",
+                f"not ready after {self.ready_timeout_s:.0f} s: allow more time if the last line "
+                "is progress, else look there for what it waits for",
+            )
+        return LaunchFailed(failure, launch_s=self.server_seconds(wall_s, log), stop_s=stop_s)
+
+
+def address(host: str | None, port: int) -> str:
+    """Base address under which a server that listens on ``host`` is reached from here."""
+    name = url_host(host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def url_host(host: str | None) -> str:
+    """``host`` itself, or this machine where it stands for all addresses."""
+    if host in (None, "", "0.0.0.0"):
+        return LOCAL_HOST
+    return "::1" if host == "::" else str(host)
+
+
+def write_script(path: Path, command: LaunchCommand, env: Mapping[str, str], number: int) -> None:
+    """Writes the launch of one trial as a shell script, secrets masked."""
+    masked = command.redacted()
+    assignments = LaunchCommand(
+        ("env", *(f"{key}={value}" for key, value in env.items()))
+    ).redacted()
+    exports = [
+        f"export {word.partition('=')[0]}={shlex.quote(word.partition('=')[2])}"
+        for word in assignments.argv[1:]
+    ]
+    note = f"; put the secrets back where it says {MASK}" if command.secrets() else ""
+    lines = [
+        "#!/bin/sh",
+        f"# The launch of trial {number}, written by autotune {__version__}{note}.",
+        *exports,
+        "exec " + masked.shell(),
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def scrub(log: Path, secrets: Iterable[str]) -> None:
+    """Overwrites secrets in a log with as many asterisks, while the server may still write.
+
+    SGLang prints its resolved arguments at the start, API keys among them.
+    """
+    words = [re.escape(s.encode()) for s in secrets if len(s) >= _SHORTEST_SECRET]
+    patterns = [_KEY_IN_LOG] + ([re.compile(b"(" + b"|".join(words) + b")")] if words else [])
+    try:
+        with log.open("r+b") as file, mmap.mmap(file.fileno(), 0) as text:
+            for pattern in patterns:
+                for start, end in [match.span(1) for match in pattern.finditer(text)]:
+                    text[start:end] = b"*" * (end - start)
+    except (OSError, ValueError):  # an empty file cannot be mapped
+        return
+
+
+def describe_machine(env: Mapping[str, str], info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``gpu``, ``n_gpus``, ``gpu_memory_gb`` (of one, as SGLang counts), ``n_cpus``, ``platform``.
+
+    ``n_gpus`` is what the server uses where it tells, else what it may see.
+    """
+    machine: dict[str, Any] = {"n_cpus": os.cpu_count(), "platform": platform.platform(terse=True)}
+    gpus = _nvidia_gpus()
+    if not gpus:
+        return machine
+    visible = env.get("CUDA_VISIBLE_DEVICES")
+    n_visible = len(gpus) if visible is None else len([v for v in visible.split(",") if v])
+    name, memory_mib = gpus[0]
+    used = _gpus_used(info or {})
+    return {
+        "gpu": name,
+        "n_gpus": used or n_visible,
+        "gpu_memory_gb": round(memory_mib / 1024, 1),
+        **machine,
+    }
+
+
+def _gpus_used(info: Mapping[str, Any]) -> int:
+    tp, pp, dp = (int(info.get(key) or 0) for key in ("tp_size", "pp_size", "dp_size"))
+    # Data-parallel attention splits the tensor-parallel GPUs, it needs no more of them.
+    return tp * max(pp, 1) * (1 if info.get("enable_dp_attention") else max(dp, 1))
+
+
+def _nvidia_gpus() -> list[tuple[str, float]]:
+    """Name and memory in MiB of each NVIDIA GPU; empty without ``nvidia-smi``."""
+    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        found = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
+        rows = csv.reader(found.stdout.splitlines(), skipinitialspace=True)
+        return [(name, float(memory)) for name, memory in rows]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []
+
+
+def _diagnosed(log: Path, status: int | None, ready: bool, secrets: Sequence[str]) -> Failure:
+    scrub(log, secrets)
+    return diagnose(read_log(log), status, ready)
