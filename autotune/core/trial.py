@@ -111,6 +111,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_mean: float
     cache_hit_frac: float | None = None
     client_cpu_frac: float | None = None
+    first_error: str = ""
     percentiles: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
 
 

@@ -61,6 +61,7 @@ def summarize(
         in_flight_mean=_time_average(in_flight, begin_s, end_s),
         cache_hit_frac=_cache_hits(good),
         client_cpu_frac=client_cpu_frac,
+        first_error=next((r.error for r in records if r.error), ""),
         percentiles={name: percentiles(values) for name, values in samples.items() if values},
     )
 

@@ -44,7 +44,9 @@ class StateCapacity:
     at_fraction: float
     per_gb: float
     move_ms: float
-    """Milliseconds to move the states of one request at one draft token, per cycle."""
+    """Milliseconds per cycle to move the states of one request at one draft token."""
+    move_power: float
+    """How that grows with the draft tokens: each state is written, and read by its successors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class Deployment:
             busy_s += self._draft_pass_s(rows)
             fixed_ms += m.tree_penalty_ms if spec.topk > 1 else 0.0
         if m.state is not None:
-            fixed_ms += m.state.move_ms * batch * float(spec.draft_tokens**m.state.power)
+            fixed_ms += m.state.move_ms * batch * float(spec.draft_tokens**m.state.move_power)
         total_s = busy_s + fixed_ms / 1e3
         return total_s * EAGER_SLOWDOWN if place == len(self._captured) else total_s
 

@@ -62,7 +62,9 @@ _QWEN_122B = Machine(
     activations_gb=1.6,
     graph_mb_per_row=11.0,
     context_tok=131072,
-    state=StateCapacity(28.47, 0.588, 2.01, at_fraction=0.85, per_gb=1.0, move_ms=0.004),
+    state=StateCapacity(
+        28.47, 0.588, 2.01, at_fraction=0.85, per_gb=1.0, move_ms=0.003, move_power=3.0
+    ),
 )
 
 

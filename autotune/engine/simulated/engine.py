@@ -1,0 +1,86 @@
+"""The engine of the simulated server: the same supervision, and a clock of its own."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autotune.core.trial import Flags
+from autotune.engine.local import LocalEngine
+from autotune.engine.sglang.command import LaunchCommand
+from autotune.engine.simulated.scenarios import scenario_named
+
+_MODULE = "autotune.engine.simulated"
+_STARTUP = re.compile(r"simulated: start-up took ([0-9.]+) s")
+_MACHINE = ("gpu", "n_gpus", "gpu_memory_gb")
+
+
+def bundled_command(scenario: str) -> LaunchCommand:
+    """The launch command of a scenario: its own flags are the baseline.
+
+    Raises:
+        ConfigError: no scenario has this name.
+    """
+    known = scenario_named(scenario)
+    flags = [word for pair in known.base_flags for word in pair]
+    return LaunchCommand.parse(
+        [
+            *(sys.executable, "-m", _MODULE, "--scenario", scenario),
+            *("--model-path", known.model_path, "--tp", str(known.machine.n_gpus)),
+            *("--speculative-algorithm", "EAGLE", *flags),
+        ]
+    )
+
+
+def simulated_command(command: LaunchCommand, scenario: str) -> LaunchCommand:
+    """The user's own launch command, run on the simulated server instead: a rehearsal.
+
+    Everything before the first flag (``python -m sglang.launch_server``) is replaced.
+    """
+    if _MODULE in command.argv:
+        return command
+    first = next((i for i, w in enumerate(command.argv) if w.startswith("--")), len(command.argv))
+    program = [sys.executable, "-m", _MODULE, "--scenario", scenario]
+    return LaunchCommand.parse([*program, *command.argv[first:]])
+
+
+class SimulatedEngine(LocalEngine):
+    """Starts simulated servers. Its seconds are simulated seconds.
+
+    Args:
+        command: from ``bundled_command`` or ``simulated_command``.
+        seed: of the study; each trial has noise of its own, the same in every run.
+        ready_timeout_s: wall seconds a server may take to become ready.
+    """
+
+    name = "simulated"
+
+    def __init__(self, command: LaunchCommand, *, seed: int, ready_timeout_s: float) -> None:
+        super().__init__(command, ready_timeout_s=ready_timeout_s)
+        self._seed = seed
+
+    def command_for(self, flags: Flags, *, pinned: bool = True) -> LaunchCommand:
+        """No pins: the simulated server has one attention backend."""
+        return super().command_for(flags, pinned=False)
+
+    def extra_words(self, number: int) -> Sequence[str]:
+        return ("--simulation-seed", str(self._seed * 1009 + number))
+
+    def server_seconds(self, wall_s: float, log: str) -> float:
+        """What the start would have taken on hardware, as the server's log says."""
+        told = _STARTUP.findall(log)
+        return float(told[-1]) if told else wall_s
+
+    def time_scale(self, info: Mapping[str, Any] | None) -> float:
+        return float(_simulation(info).get("speed", 1.0))
+
+    def machine(self, info: Mapping[str, Any] | None) -> dict[str, Any]:
+        told = _simulation(info)
+        return {key: told[key] for key in _MACHINE if key in told} | {"simulated": True}
+
+
+def _simulation(info: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    told = (info or {}).get("simulation")
+    return told if isinstance(told, Mapping) else {}

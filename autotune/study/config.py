@@ -1,0 +1,318 @@
+"""One description of a run, and where each of its values came from.
+
+Precedence: command line > ``AUTOTUNE_*`` environment > study file > default. ``study.yaml`` in a
+study's folder is the resolved description; a study only goes on under the same one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from autotune.core.objective import PRESETS, Objective, objective_named, parse_slo
+from autotune.errors import ConfigError, StudyError
+from autotune.space.yaml_lines import Located, read_yaml
+
+STUDY_FILE = Path("autotune.yaml")
+ENGINES = ("sglang", "simulated")
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that defines a study.
+
+    Attributes:
+        command: the base launch command, as words; empty for the bundled simulated server.
+        trials: launches at most, baseline and replicates included.
+        time_s: wall seconds at most; None: no limit.
+        gpu_hours: GPU hours at most (simulated ones on the simulated engine); None: no limit.
+        ready_timeout_s: seconds a server may take to become ready.
+    """
+
+    study: str | None = None
+    objective: str = "agentic"
+    engine: str = ""
+    scenario: str | None = None
+    space: str = "speculative"
+    workload: str = "agentic"
+    trials: int = 30
+    time_s: float | None = None
+    gpu_hours: float | None = None
+    latency_concurrency: int = 1
+    serving_concurrency: tuple[int, ...] = (16,)
+    slo: tuple[str, ...] = ()
+    storage: str | None = None
+    seed: int = 0
+    ready_timeout_s: float = 900.0
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A configuration and, for each field, the place its value came from."""
+
+    config: RunConfig
+    origins: Mapping[str, str]
+
+
+def resolve(options: Mapping[str, Any], study_file: Path | None) -> Resolved:
+    """Merges the sources of a configuration.
+
+    Args:
+        options: what the command line gave, by field name; None means not given.
+        study_file: ``--config``, or None for ``autotune.yaml`` where that exists.
+
+    Raises:
+        ConfigError: a value is of the wrong kind, or a key is unknown.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    path = study_file or (STUDY_FILE if STUDY_FILE.exists() else None)
+    if path is not None:
+        for name, (value, where) in _from_file(path).items():
+            values[name], origins[name] = value, where
+    for name, text in _from_environment().items():
+        values[name] = _READERS[name](text, f"AUTOTUNE_{name.upper()}")
+        origins[name] = f"AUTOTUNE_{name.upper()}"
+    for name, value in options.items():
+        if value is not None and value != ():
+            values[name], origins[name] = value, "command line"
+    config = RunConfig(**values)
+    origins = {f.name: origins.get(f.name, "default") for f in fields(RunConfig)}
+    if not config.engine:
+        engine = "sglang" if config.command else "simulated"
+        config = _replaced(config, engine=engine)
+        origins["engine"] = "a launch command is given" if config.command else "no launch command"
+    _check(config)
+    return Resolved(config, origins)
+
+
+def load_objective(name_or_path: str) -> Objective:
+    """A preset by name, or a YAML file with ``name`` and ``latency_weight``.
+
+    Raises:
+        ConfigError: neither.
+    """
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        return objective_named(name_or_path)
+    root = read_yaml(path)
+    entries = root.mapping("an objective", ("name", "latency_weight"))
+    if "latency_weight" not in entries:
+        raise root.error("an objective needs latency_weight, from 0 to 1")
+    weight = entries["latency_weight"].number("latency_weight")
+    if not 0 <= weight <= 1:
+        raise entries["latency_weight"].error(f"latency_weight is {weight}, not from 0 to 1")
+    name = entries["name"].text("name") if "name" in entries else path.stem
+    return Objective(name, float(weight))
+
+
+def parse_weight(text: str) -> Objective:
+    """``latency=0.7`` (or ``throughput=0.3``) as an objective.
+
+    Raises:
+        ConfigError: not of that form.
+    """
+    found = re.fullmatch(r"(latency|throughput)=([0-9.]+)", text.strip())
+    weight = float(found[2]) if found and re.fullmatch(r"\d*\.?\d+", found[2]) else -1.0
+    if found is None or not 0 <= weight <= 1:
+        raise ConfigError(f"weight {text!r} is not of the form latency=0.7, from 0 to 1")
+    return Objective("custom", weight if found[1] == "latency" else round(1 - weight, 6))
+
+
+# ---- study.yaml -----------------------------------------------------------------------------
+
+_MAY_CHANGE = ("trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "study", "storage")
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The resolved configuration as YAML."""
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+
+
+def from_yaml(path: Path) -> RunConfig:
+    """Reads a ``study.yaml`` back.
+
+    Raises:
+        ConfigError: it is damaged.
+    """
+    return RunConfig(**{name: value for name, (value, _) in _from_file(path).items()})
+
+
+def check_same(config: RunConfig, stored: RunConfig, name: str) -> None:
+    """Refuses to mix trials that cannot be compared.
+
+    Raises:
+        StudyError: the stored study was made under another configuration.
+    """
+    differing = [
+        f.name
+        for f in fields(RunConfig)
+        if f.name not in _MAY_CHANGE and getattr(config, f.name) != getattr(stored, f.name)
+    ]
+    if differing:
+        first = differing[0]
+        old, new = getattr(stored, first), getattr(config, first)
+        shown = [shlex.join(v) if first == "command" else str(v) for v in (old, new)]
+        raise StudyError(
+            f"study {name!r} was made with another {', '.join(differing)} "
+            f"({first}: {shown[0]!r} then, {shown[1]!r} now)",
+            hint="give this run a name of its own: --study NAME",
+        )
+
+
+# ---- reading --------------------------------------------------------------------------------
+
+
+def _from_file(path: Path) -> dict[str, tuple[Any, str]]:
+    root = read_yaml(path)
+    if root.value is None:
+        return {}
+    found = {}
+    for name, entry in root.mapping("a study file", tuple(_READERS)).items():
+        value = _file_value(name, entry)
+        if value is not None:
+            found[name] = (value, f"{entry.file}, line {entry.line}")
+    return found
+
+
+def _file_value(name: str, entry: Located) -> Any:  # noqa: ANN401 (any field of RunConfig)
+    plain = entry.plain()
+    if plain is None:
+        return None
+    where = f"{entry.file}, line {entry.line}"
+    if name == "command" and isinstance(plain, str):
+        return tuple(shlex.split(plain))
+    if isinstance(plain, list):
+        if name not in _LISTS:
+            raise entry.error(f"{name} takes one value, not a list")
+        items = [str(item) for item in plain]
+        return tuple(items) if name != "serving_concurrency" else _concurrencies(items, where)
+    if isinstance(plain, dict):
+        raise entry.error(f"{name} takes one value, not a mapping")
+    return _READERS[name](str(plain), where)
+
+
+def _from_environment() -> dict[str, str]:
+    prefix = "AUTOTUNE_"
+    known = {f"{prefix}{name.upper()}": name for name in _READERS}
+    return {name: os.environ[key] for key, name in known.items() if os.environ.get(key)}
+
+
+def parse_duration(text: str, where: str = "") -> float:
+    """``90``, ``90s``, ``15m``, ``2h`` or ``1h30m`` in seconds.
+
+    Raises:
+        ConfigError: not a duration above zero.
+    """
+    clean = text.strip().lower()
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", clean)
+    units = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+    total = sum(float(number) * units[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != clean or total <= 0:
+        prefix = f"{where}: " if where else ""
+        raise ConfigError(f"{prefix}{text!r} is no duration, such as 90s, 15m, 2h or 1h30m")
+    return total
+
+
+def _integer(text: str, where: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{where}: {text!r} is not a whole number") from None
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ConfigError(f"{where}: {text!r} is not a number")
+    return value
+
+
+def _text(text: str, where: str) -> str:
+    return text
+
+
+def _texts(text: str, where: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _words(text: str, where: str) -> tuple[str, ...]:
+    return tuple(shlex.split(text))
+
+
+def _concurrencies(parts: list[str], where: str) -> tuple[int, ...]:
+    return tuple(sorted({_integer(part, where) for part in parts}))
+
+
+def parse_concurrencies(text: str, where: str) -> tuple[int, ...]:
+    """``1,16,32`` as sorted, distinct integers.
+
+    Raises:
+        ConfigError: something else.
+    """
+    return _concurrencies([part for part in text.split(",") if part.strip()], where)
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    "study": _text,
+    "objective": _text,
+    "engine": _text,
+    "scenario": _text,
+    "space": _text,
+    "workload": _text,
+    "trials": _integer,
+    "time_s": parse_duration,
+    "gpu_hours": _number,
+    "latency_concurrency": _integer,
+    "serving_concurrency": parse_concurrencies,
+    "slo": _texts,
+    "storage": _text,
+    "seed": _integer,
+    "ready_timeout_s": parse_duration,
+    "command": _words,
+}
+_LISTS = ("serving_concurrency", "slo", "command")
+
+
+def _replaced(config: RunConfig, **changes: Any) -> RunConfig:  # noqa: ANN401
+    return RunConfig(**(asdict(config) | changes))
+
+
+def _check(config: RunConfig) -> None:
+    if config.engine not in ENGINES:
+        raise ConfigError(f"engine {config.engine!r} is not one of: {', '.join(ENGINES)}")
+    if config.engine == "sglang" and not config.command:
+        raise ConfigError(
+            "the sglang engine needs a launch command",
+            hint="put it last: autotune optimize ... -- python -m sglang.launch_server ...",
+        )
+    if config.scenario is not None and config.engine != "simulated":
+        raise ConfigError("a scenario belongs to the simulated engine: add --engine simulated")
+    if config.trials < 1:
+        raise ConfigError(f"trials is {config.trials}, and a study needs at least one")
+    if config.gpu_hours is not None and config.gpu_hours <= 0:
+        raise ConfigError("gpu_hours must be above 0")
+    if config.latency_concurrency < 1 or not config.serving_concurrency:
+        raise ConfigError("a study needs a latency concurrency and a serving concurrency")
+    if min(config.serving_concurrency) <= config.latency_concurrency:
+        raise ConfigError(
+            f"serving concurrency {min(config.serving_concurrency)} must be above the latency "
+            f"concurrency {config.latency_concurrency}"
+        )
+    if config.objective in PRESETS or not config.objective.endswith((".yaml", ".yml")):
+        objective_named(config.objective)
+    for slo in config.slo:
+        parse_slo(slo)

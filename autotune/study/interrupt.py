@@ -1,0 +1,52 @@
+"""Signals as exceptions, at moments where an exception does no harm."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from autotune.errors import Interrupted
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """Turns SIGINT, SIGTERM and SIGHUP into ``Interrupted``, raised in the main thread.
+
+    Inside ``shield`` a signal waits until the block is done, so that a record is never written
+    halfway. Only one may be active, in the main thread.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._waiting: int | None = None
+
+    @contextmanager
+    def active(self) -> Iterator[Interrupts]:
+        """Handles the signals inside the block and restores the old handlers after it."""
+        before = {signum: signal.signal(signum, self._on_signal) for signum in _SIGNALS}
+        try:
+            yield self
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
+
+    @contextmanager
+    def shield(self) -> Iterator[None]:
+        """Holds signals back inside the block; a held one is raised when the block ends well."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+        if not self._depth and self._waiting is not None:
+            signum, self._waiting = self._waiting, None
+            raise Interrupted(signum)
+
+    def _on_signal(self, signum: int, frame: FrameType | None) -> None:
+        if self._depth:
+            self._waiting = signum
+        else:
+            raise Interrupted(signum)

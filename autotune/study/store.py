@@ -1,0 +1,224 @@
+"""Where a study lives: an Optuna storage, and a folder with one record per trial.
+
+``studies/<name>/``: ``journal.log`` (Optuna journal storage), ``study.yaml`` (the resolved
+configuration), ``trials/0007/{record.json, server.log, launch.sh}``. The record stands in the
+trial's user attribute ``record`` as well; the storage is the truth, the files are for people.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from autotune.core.objective import DIRECTIONS, LATENCY, THROUGHPUT
+from autotune.core.trial import Failure, FailureKind, Flags, TrialRecord, record_from
+from autotune.errors import StudyError, UsageError, nearest
+
+STUDIES = Path("studies")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+def check_name(name: str) -> str:
+    """The name, if it can be one of a folder on every machine.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be a study's name: use letters, digits, '.', '_' and '-', "
+            "at most 80, the first one a letter or digit"
+        )
+    return name
+
+
+def study_names(root: Path = STUDIES) -> list[str]:
+    """Names of the studies in a folder, newest first."""
+    found = [path for path in root.glob("*/study.yaml") if path.is_file()]
+    return [path.parent.name for path in sorted(found, key=lambda p: -p.stat().st_mtime)]
+
+
+def find_study(name: str | None, root: Path = STUDIES) -> str:
+    """The study of this name, or the newest one.
+
+    Raises:
+        StudyError: there is none.
+    """
+    names = study_names(root)
+    if name is None:
+        if not names:
+            raise StudyError(
+                f"there is no study in {root}/ yet", hint="start one with: autotune optimize"
+            )
+        return names[0]
+    if name not in names:
+        known = nearest(name, names) if names else f"there is none in {root}/"
+        raise StudyError(f"there is no study named {name!r}: {known}")
+    return name
+
+
+class StudyStore:
+    """One study, opened for reading or for tuning. Not thread-safe.
+
+    Args:
+        name: the study's name, see ``check_name``.
+        storage: a database URL or a journal file; None: ``journal.log`` in the study's folder.
+        root: the folder of all studies.
+    """
+
+    def __init__(self, name: str, *, storage: str | None = None, root: Path = STUDIES) -> None:
+        self.name = check_name(name)
+        self.directory = root / name
+        self._location = storage or str(self.directory / "journal.log")
+
+    # ---- opening ------------------------------------------------------------------------------
+
+    def open(self, sampler: BaseSampler | None = None) -> optuna.Study:
+        """The existing study, for reading.
+
+        Raises:
+            StudyError: it does not exist, or its storage cannot be read.
+        """
+        if "://" not in self._location and not Path(self._location).exists():
+            raise StudyError(f"study {self.name!r} has no storage at {self._location}")
+        try:
+            return optuna.load_study(study_name=self.name, storage=self._storage(), sampler=sampler)
+        except KeyError:
+            raise StudyError(f"the storage {self._location} holds no study {self.name!r}") from None
+
+    def create(self, sampler: BaseSampler) -> optuna.Study:
+        """The study, made if it does not exist, with its two named directions."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if "://" not in self._location:
+            Path(self._location).parent.mkdir(parents=True, exist_ok=True)
+        study = optuna.create_study(
+            study_name=self.name,
+            storage=self._storage(),
+            sampler=sampler,
+            directions=list(DIRECTIONS),
+            load_if_exists=True,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            if study.metric_names is None:
+                study.set_metric_names([LATENCY, THROUGHPUT])
+        return study
+
+    def _storage(self) -> BaseStorage:
+        try:
+            if "://" in self._location:
+                return RDBStorage(self._location)
+            return JournalStorage(JournalFileBackend(self._location))
+        except Exception as error:  # every database driver has its own
+            raise StudyError(f"the storage {self._location} cannot be opened: {error}") from error
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keeps a second tuner off this study; the kernel lets go when the process ends.
+
+        Raises:
+            StudyError: another process tunes it now.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "tuner.lock").open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.seek(0)
+                holder = lock.read().strip() or "unknown"
+                raise StudyError(
+                    f"study {self.name!r} is being tuned by process {holder}",
+                    hint="wait for it, or start another study with --study NAME",
+                ) from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
+
+    # ---- records ------------------------------------------------------------------------------
+
+    def trial_directory(self, number: int) -> Path:
+        return self.directory / "trials" / f"{number:04d}"
+
+    def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
+        """Stores the record, then closes the trial: complete with two values, or failed."""
+        self.write_record(record)
+        trial.set_user_attr("record", record.to_dict())
+        for name, value in _headline(record).items():
+            trial.set_user_attr(name, value)
+        if record.constraints:
+            # The list form: Optuna reads both forms, its dashboard (0.21) only this one.
+            trial.storage.set_trial_system_attr(
+                trial._trial_id, "constraints", list(record.constraints.values())
+            )
+        if record.objectives is None:
+            study.tell(trial, state=TrialState.FAIL)
+        else:
+            study.tell(trial, [record.objectives[name].value for name in (LATENCY, THROUGHPUT)])
+
+    def write_record(self, record: TrialRecord) -> None:
+        """Writes ``record.json`` whole or not at all."""
+        directory = self.trial_directory(record.number)
+        directory.mkdir(parents=True, exist_ok=True)
+        draft = directory / "record.json.tmp"
+        draft.write_bytes(record.to_json())
+        draft.replace(directory / "record.json")
+
+    def records(self, study: optuna.Study) -> list[TrialRecord]:
+        """All records of the study, by trial number."""
+        found = (record_from(t.user_attrs.get("record")) for t in study.get_trials(deepcopy=False))
+        return [record for record in found if record is not None]
+
+    def close_stale(self, study: optuna.Study) -> list[TrialRecord]:
+        """Fails the trials that a dead tuner left running. Call it only inside ``exclusive``."""
+        closed = []
+        for frozen in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            record = interrupted_record(
+                frozen.number, frozen.user_attrs.get("flags", {}), "the tuner ended without a word"
+            )
+            self._close(study, frozen, record)
+            closed.append(record)
+        return closed
+
+    def _close(self, study: optuna.Study, frozen: FrozenTrial, record: TrialRecord) -> None:
+        storage: BaseStorage = study._storage
+        storage.set_trial_user_attr(frozen._trial_id, "record", record.to_dict())
+        self.write_record(record)
+        study.tell(frozen.number, state=TrialState.FAIL)
+
+
+def interrupted_record(number: int, flags: Flags, evidence: str) -> TrialRecord:
+    """The record of a trial that was cut off; its flags will be launched again."""
+    failure = Failure(
+        FailureKind.INTERRUPTED, "serving", evidence, "run the same command again: it goes on here"
+    )
+    return TrialRecord(number=number, status="failed", flags=dict(flags), failure=failure)
+
+
+def _headline(record: TrialRecord) -> Mapping[str, Any]:
+    """A few rounded values for the dashboard's tables; everything else is in the record."""
+    shown: dict[str, Any] = {"role": record.role, "status": record.status}
+    limit = record.effective.get("max_running_requests")
+    if limit is not None:
+        shown["running_limit"] = limit
+    lengths = [p.accept_length for p in record.phases if p.accept_length is not None]
+    if lengths:
+        shown["accept_length"] = round(lengths[0], 2)
+    if record.failure is not None:
+        shown["failure"] = str(record.failure.kind)
+        shown["remedy"] = record.failure.remedy
+    if record.warnings:
+        shown["warnings"] = "; ".join(caveat.text for caveat in record.warnings)
+    return shown

@@ -1,0 +1,251 @@
+"""The tuner: baseline first, then one proposal after the other, until there is a reason to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import optuna
+
+from autotune.core.objective import Objective
+from autotune.core.ranking import FlagKey, Ranking, Standing, flag_key, rank
+from autotune.core.trial import Flags, FlagValue, TrialRecord
+from autotune.errors import Interrupted, LaunchError
+from autotune.events import Listener, StudyEnded, TrialEnded, TrialStarted
+from autotune.search.sampler import SpaceExhausted, is_interrupted
+from autotune.space import SearchSpace
+from autotune.study.budget import Budget
+from autotune.study.evaluate import Evaluator, TrialRole
+from autotune.study.interrupt import Interrupts
+from autotune.study.store import StudyStore, interrupted_record
+
+CONTENDER_GAP = 0.05
+"""Configurations whose score is within 5 % of the best may yet be the best: launches of the same
+flags differ by up to 7 % (repeats published for one H100 configuration)."""
+MAX_LAUNCHES = 3
+"""Launches of one configuration at most; more of them teach less than other configurations."""
+
+FIRST_TRIALS: tuple[dict[str, FlagValue], ...] = (
+    {
+        "speculative_num_steps": 3,
+        "speculative_eagle_topk": 1,
+        "speculative_num_draft_tokens": 4,
+    },
+    {
+        "speculative_num_steps": 5,
+        "speculative_eagle_topk": 4,
+        "speculative_num_draft_tokens": 8,
+    },
+)
+"""SGLang's own two automatic choices: good places to start, whatever the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What to launch next, and why."""
+
+    flags: Flags
+    role: TrialRole
+    reason: str
+    trial: optuna.trial.Trial
+
+
+@dataclass(slots=True)
+class Tuner:
+    """Runs one study in this process.
+
+    Attributes:
+        baseline: the searched flags that the base command itself sets.
+    """
+
+    store: StudyStore
+    study: optuna.Study
+    space: SearchSpace
+    objective: Objective
+    evaluator: Evaluator
+    baseline: Flags
+    budget: Budget
+    interrupts: Interrupts
+    listener: Listener
+    records: list[TrialRecord] = field(default_factory=list)
+    _started_mono_s: float = field(default_factory=time.monotonic)
+
+    def run(self) -> str:
+        """Tunes until a budget or the space is used up; returns the reason in words.
+
+        Raises:
+            LaunchError: the baseline cannot start, so there is nothing to compare with.
+            Interrupted: a signal came; the running trial is closed and will be launched again.
+        """
+        self.store.close_stale(self.study)
+        self.records = self.store.records(self.study)
+        self._ensure_baseline()
+        while True:
+            reason = self._why_stop()
+            if reason is not None:
+                break
+            try:
+                proposal = self._next()
+            except SpaceExhausted:
+                reason = "nothing is left to learn: every configuration of the space was launched"
+                break
+            self._run(proposal)
+        self.listener(StudyEnded(reason))
+        return reason
+
+    def ranking(self) -> Ranking:
+        """The records so far under the study's objective."""
+        return rank(self.records, self.objective)
+
+    # ---- what next ----------------------------------------------------------------------------
+
+    def _ensure_baseline(self) -> None:
+        if any(r.role == "baseline" and r.objectives is not None for r in self.records):
+            return
+        if self.space.contains(self.baseline):
+            self.study.enqueue_trial(dict(self.baseline))
+            trial = self.study.ask()
+            self.space.suggest(trial)
+        else:
+            trial = self._ask_empty()
+        record = self._run(Proposal(self.baseline, "baseline", "your own flags", trial))
+        if record.failure is not None:
+            failure = record.failure
+            raise LaunchError(
+                f"the baseline carries no value: {failure.kind} while {_doing(failure.stage)}: "
+                f"{failure.evidence}",
+                hint=f"{failure.remedy}; then run the same command again: nothing is lost",
+            )
+
+    def _next(self) -> Proposal:
+        """The next launch: what was cut off, then known good starts, then the sampler's.
+
+        Raises:
+            SpaceExhausted: no configuration and no contender is left.
+        """
+        for flags in self._again():
+            return self._enqueued(flags, "search", "cut off before")
+        taken = {flag_key(r.flags) for r in self.records}
+        for start in FIRST_TRIALS:
+            flags = self._completed(start)
+            if flags is not None and flag_key(flags) not in taken:
+                return self._enqueued(flags, "search", "a usual starting point")
+        try:
+            trial = self.study.ask()
+        except SpaceExhausted:
+            self._forget_running()
+            return self._replicate()
+        flags = self.space.suggest(trial)
+        return Proposal(flags, "search", "", trial)
+
+    def _again(self) -> Iterable[Flags]:
+        """Flags of interrupted trials that no later trial has made up for."""
+        settled = {flag_key(r.flags) for r in self.records if not is_interrupted(r)}
+        for record in self.records:
+            lost = is_interrupted(record) and record.role == "search"
+            if lost and self.space.contains(record.flags) and flag_key(record.flags) not in settled:
+                yield record.flags
+
+    def _completed(self, start: Flags) -> Flags | None:
+        """A starting point with the baseline's values elsewhere; None where the space lacks it."""
+        known = {**self._baseline_flags(), **start}
+        flags = {name: known[name] for name in self.space.names if name in known}
+        return self.space.canonical(flags) if self.space.contains(flags) else None
+
+    def _baseline_flags(self) -> Flags:
+        return next((r.flags for r in self.records if r.role == "baseline"), self.baseline)
+
+    def _replicate(self) -> Proposal:
+        """One more launch of the contender with the fewest, so that noise does not decide.
+
+        Raises:
+            SpaceExhausted: there is no contender, or each was launched often enough.
+        """
+        contenders = self._contenders()
+        if len(contenders) < 2:
+            raise SpaceExhausted
+        chosen = min(contenders, key=lambda s: (len(s.trials), -s.score))
+        if len(chosen.trials) >= MAX_LAUNCHES:
+            raise SpaceExhausted
+        return self._enqueued(chosen.flags, "replicate", "close to the best: measured again")
+
+    def _contenders(self) -> list[Standing]:
+        feasible = self.ranking().feasible
+        return [s for s in feasible if s.score >= feasible[0].score - CONTENDER_GAP]
+
+    def _enqueued(self, flags: Flags, role: TrialRole, reason: str) -> Proposal:
+        if not self.space.contains(flags):
+            return Proposal(flags, role, reason, self._ask_empty())
+        self.study.enqueue_trial({name: flags[name] for name in self.space.parameters})
+        trial = self.study.ask()
+        return Proposal(self.space.suggest(trial), role, reason, trial)
+
+    def _ask_empty(self) -> optuna.trial.Trial:
+        """A trial without parameters, for flags that the space does not hold."""
+        return self.study.ask(fixed_distributions={})
+
+    def _forget_running(self) -> None:
+        """Closes the trial that Optuna opened before its sampler gave up."""
+        for frozen in self.study.get_trials(
+            deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)
+        ):
+            self.study.tell(frozen.number, state=optuna.trial.TrialState.FAIL)
+
+    # ---- one trial ----------------------------------------------------------------------------
+
+    def _run(self, proposal: Proposal) -> TrialRecord:
+        trial, flags = proposal.trial, dict(proposal.flags)
+        trial.set_user_attr("flags", flags)
+        self.listener(TrialStarted(trial.number, flags, proposal.role, proposal.reason))
+        directory = self.store.trial_directory(trial.number)
+        try:
+            record = self.evaluator.evaluate(
+                flags, number=trial.number, directory=directory, role=proposal.role
+            )
+        except BaseException as error:
+            cause = f"signal {error.signum}" if isinstance(error, Interrupted) else repr(error)
+            with self.interrupts.shield():
+                self._keep(trial, interrupted_record(trial.number, flags, cause))
+            raise
+        with self.interrupts.shield():
+            self._keep(trial, record)
+        return record
+
+    def _keep(self, trial: optuna.trial.Trial, record: TrialRecord) -> None:
+        self.store.tell(self.study, trial, record)
+        self.records.append(record)
+        ranking = self.ranking()
+        standing = _standing_of(ranking, flag_key(record.flags)) if record.objectives else None
+        best = ranking.best
+        self.listener(
+            TrialEnded(
+                record,
+                gain_pct=standing.gain_vs_baseline_pct if standing else None,
+                best=best.trial if best else None,
+                best_gain_pct=best.gain_vs_baseline_pct if best else None,
+                left_s=self.budget.left_s(self.records),
+            )
+        )
+
+    def _why_stop(self) -> str | None:
+        return self.budget.why_stop(self.records, time.monotonic() - self._started_mono_s)
+
+
+def _standing_of(ranking: Ranking, key: FlagKey) -> Standing | None:
+    return next((s for s in ranking.standings if flag_key(s.flags) == key), None)
+
+
+_STAGES = {
+    "parse": "reading the flags",
+    "load": "loading the weights",
+    "pool": "allocating the KV cache",
+    "capture": "capturing CUDA graphs",
+    "start": "starting",
+    "serving": "serving",
+    "stop": "stopping",
+}
+
+
+def _doing(stage: str) -> str:
+    return _STAGES.get(stage, stage)
