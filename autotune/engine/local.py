@@ -264,20 +264,16 @@ def url_host(host: str | None) -> str:
 
 def write_script(path: Path, command: LaunchCommand, env: Mapping[str, str], number: int) -> None:
     """Writes the launch of one trial as a shell script, secrets masked."""
-    masked = command.redacted()
-    assignments = LaunchCommand(
-        ("env", *(f"{key}={value}" for key, value in env.items()))
-    ).redacted()
-    exports = [
-        f"export {word.partition('=')[0]}={shlex.quote(word.partition('=')[2])}"
-        for word in assignments.argv[1:]
-    ]
-    note = f"; put the secrets back where it says {MASK}" if command.secrets() else ""
+    assignments = LaunchCommand(("env", *(f"{key}={value}" for key, value in env.items())))
+    words = [word.partition("=") for word in assignments.redacted().argv[1:]]
+    launch = [f"export {key}={shlex.quote(value)}" for key, _, value in words]
+    launch.append("exec " + command.redacted().shell())
+    masked = any(MASK in line for line in launch)
+    note = f" Secrets were replaced by {MASK}: put them back before use." if masked else ""
     lines = [
         "#!/bin/sh",
-        f"# The launch of trial {number}, written by autotune {__version__}{note}.",
-        *exports,
-        "exec " + masked.shell(),
+        f"# The launch of trial {number}, written by autotune {__version__}.{note}",
+        *launch,
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     path.chmod(0o755)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import threading
+from http.server import HTTPServer
+
+import pytest
+
+from autotune.engine.sglang.readback import (
+    effective_settings,
+    fetch_server_info,
+    limits_in_log,
+    versions_of,
+)
+
+from .fake_server import INFO, LOADING, Handler
+
+LOG = "\n".join(LOADING)
+
+
+def test_the_limits_are_read_from_the_log_line_of_every_version() -> None:
+    assert limits_in_log(LOG) == {
+        "max_total_num_tokens": 123456,
+        "chunked_prefill_size": 8192,
+        "max_prefill_tokens": 16384,
+        "max_running_requests": 14,
+        "context_len": 32768,
+        "available_gpu_mem_gb": 7.2,
+    }
+    on_cpu = "max_total_num_tokens=20, max_running_requests=3, available_cpu_mem=18.02 GB"
+    assert limits_in_log(on_cpu)["available_gpu_mem_gb"] == 18.02
+
+
+def test_resolved_arguments_in_the_log_are_not_the_limits() -> None:
+    line = "server_args={'x': 'max_total_num_tokens=1, max_running_requests=48'}"
+    assert limits_in_log(line) == {}
+
+
+def test_a_new_server_tells_its_running_limit_and_memory() -> None:
+    settings = effective_settings(INFO, "")
+    assert settings["max_running_requests"] == 14
+    assert settings["max_total_num_tokens"] == 123456
+    assert settings["weights_gb"] == 62.0
+    assert settings["kv_cache_gb"] == 18.0
+    assert settings["graph_gb"] == 0.5
+    assert settings["attention_backend"] == "fa3"
+    assert settings["mem_fraction_static"] == 0.85
+    assert settings["page_size"] == 1
+
+
+def test_the_limit_asked_for_is_never_taken_for_the_limit_in_force() -> None:
+    info = {"max_running_requests": 48, "version": "0.5.6", "internal_states": [{}]}
+    assert "max_running_requests" not in effective_settings(info, "")
+    assert effective_settings(info, LOG)["max_running_requests"] == 14
+    assert effective_settings(info | {"dp_size": 2}, LOG)["max_running_requests"] == 28
+
+
+def test_the_limits_of_data_parallel_ranks_add_up() -> None:
+    rank = {"effective_max_running_requests_per_dp": 7}
+    assert effective_settings({"internal_states": [rank, rank]}, "")["max_running_requests"] == 14
+
+
+def test_the_scheduler_state_wins_over_the_arguments() -> None:
+    info = {"page_size": None, "internal_states": [{"page_size": 64}], "tp_size": 4}
+    settings = effective_settings(info, "")
+    assert settings["page_size"] == 64
+    assert settings["tp_size"] == 4
+
+
+def test_the_flat_shape_of_old_servers_is_read() -> None:
+    old = {
+        "speculative_num_steps": 3,
+        "memory_usage": {"weight": 15.0, "token_capacity": 9000, "cuda_graph": 0.8},
+    }
+    settings = effective_settings(old, "")
+    assert settings["speculative_num_steps"] == 3
+    assert settings["weights_gb"] == 15.0
+    assert settings["graph_gb"] == 0.8
+    assert settings["max_total_num_tokens"] == 9000
+
+
+@pytest.mark.parametrize("states", [None, [], {}, "x", [None], [{"memory_usage": None}]])
+def test_odd_documents_are_no_error(states: object) -> None:
+    assert effective_settings({"internal_states": states, "tp_size": 2}, "") == {"tp_size": 2}
+
+
+def test_without_a_document_the_log_speaks_alone() -> None:
+    assert effective_settings(None, LOG) == limits_in_log(LOG)
+    assert versions_of(None) == {}
+    assert versions_of(INFO) == {"sglang": "0.5.99"}
+
+
+def test_no_api_key_is_copied() -> None:
+    assert "sk-secret-one" not in str(effective_settings(INFO, LOG))
+
+
+def test_the_old_name_of_the_address_is_tried_after_the_new_one() -> None:
+    class Old(Handler):
+        def do_GET(self) -> None:
+            self.path = {"/get_server_info": "/server_info"}.get(self.path, "/gone")
+            super().do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Old) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            assert fetch_server_info(url) == INFO
+        finally:
+            server.shutdown()
+            thread.join()
+    assert fetch_server_info(url, timeout_s=1.0) is None
