@@ -212,7 +212,7 @@ CORPUS = (
     Case(
         "model offline",
         "    raise LocalEntryNotFoundError(\nhuggingface_hub.errors.LocalEntryNotFoundError: "
-        "Cannot find the requested files in the disk cache\nOSError: We couldn't connect to the hub",
+        "Cannot find the requested files in the disk cache\nOSError: We couldn't connect to it",
         1, K.MODEL_MISSING, "load", "huggingface_hub.errors.Local",
     ),
     Case(

@@ -21,7 +21,6 @@ from autotune.errors import Interrupted, LaunchError
 
 from .conftest import HASTY, fake_argv, wait_until
 
-
 NUMBER = os.getpid()
 """Trial number of these tests: other test processes on the machine have other ones."""
 
