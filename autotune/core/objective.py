@@ -10,13 +10,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from autotune.core.trial import Interval, Phase
 from autotune.errors import ConfigError, nearest
 
 LATENCY = "latency_s"
 THROUGHPUT = "throughput_tok_s"
-DIRECTIONS = ("minimize", "maximize")
+DIRECTIONS: tuple[Literal["minimize"], Literal["maximize"]] = ("minimize", "maximize")
 """Optuna directions of (``latency_s``, ``throughput_tok_s``)."""
 
 

@@ -102,6 +102,20 @@ class Ranking:
         index = pareto.knee([s.point for s in self.front])
         return None if index is None else self.front[index]
 
+    def gain_error_pct(self, standing: Standing) -> float:
+        """Half of the 95 % interval of the gain against the baseline, in percent points.
+
+        The four measured values are taken as independent, weighted as the score weighs them.
+        """
+        if self.baseline is None:
+            return 0.0
+        w = self.objective.latency_weight
+        total = 0.0
+        for s in (standing, self.baseline):
+            total += (w * s.latency_s.half_width_frac) ** 2
+            total += ((1 - w) * s.throughput_tok_s.half_width_frac) ** 2
+        return 100.0 * math.exp(standing.score) * math.sqrt(total)
+
     def to_dict(self, study: str) -> dict[str, Any]:
         """The document of ``autotune pareto --json``."""
         return {

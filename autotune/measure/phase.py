@@ -25,6 +25,11 @@ HealthCheck = Callable[[], None]
 """Raises when the server under test has died; called many times a second."""
 
 _WATCH_S = 0.05
+_N_LATENCY = 24
+"""Requests of a latency phase: enough turns for a median that holds to 2 %."""
+_SERVING_TURNOVERS = 5
+"""How often the whole batch is replaced inside the window of a serving phase."""
+_SESSIONS_APART = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +55,24 @@ class PhasePlan:
 
 
 def plan_phases(
-    latency_concurrency: int,
-    serving_concurrencies: tuple[int, ...],
-    *,
-    n_latency: int = 24,
-    serving_turnovers: int = 5,
+    latency_concurrency: int, serving_concurrencies: tuple[int, ...]
 ) -> tuple[PhasePlan, ...]:
     """The phases of one launch, lightest first, on disjoint sets of sessions."""
+    n_latency = max(_N_LATENCY, _SERVING_TURNOVERS * latency_concurrency)
     plans = [PhasePlan("latency", latency_concurrency, n_latency, 0)]
     for place, concurrency in enumerate(sorted(serving_concurrencies), start=1):
-        n_requests = serving_turnovers * concurrency
-        plans.append(PhasePlan("serving", concurrency, n_requests, 100_000 * place))
+        n_requests = _SERVING_TURNOVERS * concurrency
+        plans.append(PhasePlan("serving", concurrency, n_requests, _SESSIONS_APART * place))
+    return tuple(plans)
+
+
+def plan_levels(levels: tuple[int, ...]) -> tuple[PhasePlan, ...]:
+    """A phase per concurrency, lightest first; only C=1 is a latency phase."""
+    plans = []
+    for place, concurrency in enumerate(levels):
+        n_requests = max(_N_LATENCY, _SERVING_TURNOVERS * concurrency)
+        role: Role = "latency" if concurrency == 1 else "serving"
+        plans.append(PhasePlan(role, concurrency, n_requests, _SESSIONS_APART * place))
     return tuple(plans)
 
 

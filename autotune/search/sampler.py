@@ -16,7 +16,7 @@ from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import Study
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from autotune.core.ranking import FlagKey, flag_key
 from autotune.core.trial import Flags, FlagValue, TrialRecord, record_from
@@ -59,15 +59,25 @@ class CanonicalTPESampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """A legal configuration that was not launched yet.
+        """What ``propose`` says; nothing for an enqueued trial or when nothing is left."""
+        if "fixed_params" in trial.system_attrs:  # Optuna's mark of an enqueued trial
+            return {}
+        try:
+            flags = self.propose(study, trial.number)
+        except SpaceExhausted:
+            return {}
+        return {name: flags[name] for name in search_space}
+
+    def propose(self, study: Study, number: int) -> dict[str, FlagValue]:
+        """The canonical flags for trial ``number``: legal, and not launched yet.
 
         Raises:
             SpaceExhausted: none is left.
         """
-        taken, walls = self._known(study, trial)
-        for flags in self._proposals(study, trial, search_space):
+        taken, walls = self._known(study, number)
+        for flags in self._proposals(study, number):
             if flag_key(flags) not in taken and walls.why_not(flags) is None:
-                return {name: flags[name] for name in search_space}
+                return flags
         raise SpaceExhausted
 
     def sample_independent(
@@ -78,25 +88,27 @@ class CanonicalTPESampler(BaseSampler):
         param_distribution: BaseDistribution,
     ) -> Any:  # noqa: ANN401 (Optuna's signature)
         """Only reached for a range that ``sample_relative`` did not draw."""
-        return self._tpe(trial).sample_independent(study, trial, param_name, param_distribution)
+        return self._tpe(trial.number).sample_independent(
+            study, trial, param_name, param_distribution
+        )
 
-    def _tpe(self, trial: FrozenTrial) -> TPESampler:
+    def _tpe(self, number: int) -> TPESampler:
         """Optuna's sampler, seeded by the trial's number: a resumed study proposes the same."""
-        seed = None if self._seed is None else self._seed * 100_003 + trial.number
+        seed = None if self._seed is None else self._seed * 100_003 + number
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
             return TPESampler(
                 n_startup_trials=self._n_startup, multivariate=True, constant_liar=True, seed=seed
             )
 
-    def _known(self, study: Study, trial: FrozenTrial) -> tuple[set[FlagKey], MemoryWalls]:
+    def _known(self, study: Study, number: int) -> tuple[set[FlagKey], MemoryWalls]:
         taken: set[FlagKey] = set()
         records: list[TrialRecord] = []
         for other in study.get_trials(deepcopy=False):
             record = record_from(other.user_attrs.get("record"))
             if record is not None:
                 records.append(record)
-            if other.number == trial.number or (record and is_interrupted(record)):
+            if other.number == number or (record and is_interrupted(record)):
                 continue
             flags = record.flags if record else other.params
             if flags:
@@ -107,16 +119,16 @@ class CanonicalTPESampler(BaseSampler):
         known = {name: v for name, v in params.items() if name in self._space.parameters}
         return self._space.canonical(known)
 
-    def _proposals(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> Iterator[dict[str, FlagValue]]:
+    def _proposals(self, study: Study, number: int) -> Iterator[dict[str, FlagValue]]:
         """TPE's proposals, then random ones, then what is left of a small space."""
-        tpe = self._tpe(trial)
+        tpe, search_space = self._tpe(number), self._space.distributions()
+        newcomer = create_trial(state=TrialState.RUNNING)
+        newcomer.number = number
         for _ in range(_TRIES):
-            drawn = tpe.sample_relative(study, trial, search_space)
+            drawn = tpe.sample_relative(study, newcomer, search_space)
             if drawn:
                 yield self._space.nearest_legal(drawn)
-        rng = np.random.default_rng([self._seed or 0, trial.number])
+        rng = np.random.default_rng([self._seed or 0, number])
         if self._space.size > _ENUMERABLE:
             for _ in range(_RANDOM_TRIES):
                 yield self._space.nearest_legal(self._random_point(rng))

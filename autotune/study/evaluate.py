@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import autotune
 from autotune.core.objective import Slo, objective_values, violations
-from autotune.core.trial import Caveat, Failure, Flags, Phase, TrialRecord
+from autotune.core.trial import Caveat, Failure, Flags, FlagValue, Phase, TrialRecord
+from autotune.engine.attached import served_model
 from autotune.engine.base import Engine, LaunchFailed, RunningServer
 from autotune.events import Listener, PhaseMeasured, PhaseProgress, StageReached
 from autotune.measure.client import Endpoint
@@ -35,8 +36,6 @@ class Evaluator:
     """Measures configurations on an engine. The engine may keep per-study state; this does not.
 
     Attributes:
-        model: name sent with each request.
-        api_key: bearer token of the server under test, or None.
         searched: flags to complete from what the server reports, where a trial leaves them out.
     """
 
@@ -44,8 +43,6 @@ class Evaluator:
     workload: Workload
     plans: Sequence[PhasePlan]
     slos: Sequence[Slo]
-    model: str
-    api_key: str | None
     searched: Sequence[str]
     listener: Listener
 
@@ -85,8 +82,8 @@ class Evaluator:
         with server:
             self.listener(StageReached(number, "ready"))
             try:
-                for plan in self.plans:
-                    phases.append(self._measure(server, plan))
+                for phase in measure(server, self.workload, self.plans, listener=self.listener):
+                    phases.append(phase)
                     failure = failure or fatal(phases[-1])
             except ServerDied as died:
                 failure = died.failure
@@ -100,25 +97,6 @@ class Evaluator:
             "wall_s": time.monotonic() - began,
         }
         return self._record(server, flags, phases, failure, timings, number, role)
-
-    def _measure(self, server: RunningServer, plan: PhasePlan) -> Phase:
-        endpoint = Endpoint(server.url, self.model, self.api_key, server.time_scale)
-
-        def check() -> None:
-            failure = server.failure()
-            if failure is not None:
-                raise ServerDied(failure)
-
-        phase = measure_phase(
-            endpoint,
-            self.workload,
-            plan,
-            check=check,
-            progress=lambda share: self.listener(PhaseProgress(plan.concurrency, share)),
-        )
-        check()
-        self.listener(PhaseMeasured(phase))
-        return phase
 
     def _record(
         self,
@@ -151,7 +129,7 @@ class Evaluator:
             versions=server.versions | {"autotune": autotune.__version__},
         )
 
-    def _completed(self, flags: Flags, effective: dict[str, object]) -> dict[str, object]:
+    def _completed(self, flags: Flags, effective: Mapping[str, object]) -> dict[str, FlagValue]:
         """The flags with what the server chose by itself, as a baseline may leave flags out."""
         completed = dict(flags)
         for name in self.searched:
@@ -161,10 +139,45 @@ class Evaluator:
         return completed
 
 
+def measure(
+    server: RunningServer,
+    workload: Workload,
+    plans: Iterable[PhasePlan],
+    *,
+    listener: Listener,
+    model: str | None = None,
+) -> Iterator[Phase]:
+    """Measures phase after phase on one server.
+
+    Args:
+        model: name sent in the requests; None: what the server says it serves.
+
+    Raises:
+        ServerDied: the server ended meanwhile.
+    """
+    name = model or served_model(server.url, server.api_key)
+    endpoint = Endpoint(server.url, name, server.api_key, server.time_scale)
+
+    def check() -> None:
+        failure = server.failure()
+        if failure is not None:
+            raise ServerDied(failure)
+
+    for plan in plans:
+
+        def progress(share: float, concurrency: int = plan.concurrency) -> None:
+            listener(PhaseProgress(concurrency, share))
+
+        phase = measure_phase(endpoint, workload, plan, check=check, progress=progress)
+        check()
+        listener(PhaseMeasured(phase))
+        yield phase
+
+
 _PINNED = (STEPS, TOPK, DRAFT, MEMORY)
 
 
-def _silent_changes(flags: Flags, effective: dict[str, object]) -> list[Caveat]:
+def _silent_changes(flags: Flags, effective: Mapping[str, object]) -> list[Caveat]:
     """What was asked for and what really ran, where they differ."""
     return [
         Caveat("silent_change", f"asked for {name} {flags[name]}, the server runs {ran}")

@@ -44,6 +44,12 @@ def check_name(name: str) -> str:
     return name
 
 
+def slug(text: str) -> str:
+    """A valid study name made of any text."""
+    clean = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")
+    return clean[:80] or "study"
+
+
 def study_names(root: Path = STUDIES) -> list[str]:
     """Names of the studies in a folder, newest first."""
     found = [path for path in root.glob("*/study.yaml") if path.is_file()]
@@ -107,7 +113,7 @@ class StudyStore:
             study_name=self.name,
             storage=self._storage(),
             sampler=sampler,
-            directions=list(DIRECTIONS),
+            directions=DIRECTIONS,
             load_if_exists=True,
         )
         with warnings.catch_warnings():

@@ -13,7 +13,7 @@ from autotune.core.ranking import FlagKey, Ranking, Standing, flag_key, rank
 from autotune.core.trial import Flags, FlagValue, TrialRecord
 from autotune.errors import Interrupted, LaunchError
 from autotune.events import Listener, StudyEnded, TrialEnded, TrialStarted
-from autotune.search.sampler import SpaceExhausted, is_interrupted
+from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted, is_interrupted
 from autotune.space import SearchSpace
 from autotune.study.budget import Budget
 from autotune.study.evaluate import Evaluator, TrialRole
@@ -62,6 +62,7 @@ class Tuner:
     store: StudyStore
     study: optuna.Study
     space: SearchSpace
+    sampler: CanonicalTPESampler
     objective: Objective
     evaluator: Evaluator
     baseline: Flags
@@ -103,13 +104,7 @@ class Tuner:
     def _ensure_baseline(self) -> None:
         if any(r.role == "baseline" and r.objectives is not None for r in self.records):
             return
-        if self.space.contains(self.baseline):
-            self.study.enqueue_trial(dict(self.baseline))
-            trial = self.study.ask()
-            self.space.suggest(trial)
-        else:
-            trial = self._ask_empty()
-        record = self._run(Proposal(self.baseline, "baseline", "your own flags", trial))
+        record = self._run(self._enqueued(self.baseline, "baseline", "your own flags"))
         if record.failure is not None:
             failure = record.failure
             raise LaunchError(
@@ -124,20 +119,18 @@ class Tuner:
         Raises:
             SpaceExhausted: no configuration and no contender is left.
         """
-        for flags in self._again():
-            return self._enqueued(flags, "search", "cut off before")
+        for lost in self._again():
+            return self._enqueued(lost, "search", "cut off before")
         taken = {flag_key(r.flags) for r in self.records}
         for start in FIRST_TRIALS:
-            flags = self._completed(start)
-            if flags is not None and flag_key(flags) not in taken:
-                return self._enqueued(flags, "search", "a usual starting point")
+            usual = self._completed(start)
+            if usual is not None and flag_key(usual) not in taken:
+                return self._enqueued(usual, "search", "a usual starting point")
         try:
-            trial = self.study.ask()
+            proposed = self.sampler.propose(self.study, len(self.study.get_trials(deepcopy=False)))
         except SpaceExhausted:
-            self._forget_running()
             return self._replicate()
-        flags = self.space.suggest(trial)
-        return Proposal(flags, "search", "", trial)
+        return self._enqueued(proposed, "search")
 
     def _again(self) -> Iterable[Flags]:
         """Flags of interrupted trials that no later trial has made up for."""
@@ -151,7 +144,10 @@ class Tuner:
         """A starting point with the baseline's values elsewhere; None where the space lacks it."""
         known = {**self._baseline_flags(), **start}
         flags = {name: known[name] for name in self.space.names if name in known}
-        return self.space.canonical(flags) if self.space.contains(flags) else None
+        if any(name not in flags for name in self.space.parameters):
+            return None
+        legal = self.space.nearest_legal(flags)
+        return legal if legal.items() >= start.items() else None
 
     def _baseline_flags(self) -> Flags:
         return next((r.flags for r in self.records if r.role == "baseline"), self.baseline)
@@ -174,23 +170,14 @@ class Tuner:
         feasible = self.ranking().feasible
         return [s for s in feasible if s.score >= feasible[0].score - CONTENDER_GAP]
 
-    def _enqueued(self, flags: Flags, role: TrialRole, reason: str) -> Proposal:
-        if not self.space.contains(flags):
-            return Proposal(flags, role, reason, self._ask_empty())
-        self.study.enqueue_trial({name: flags[name] for name in self.space.parameters})
+    def _enqueued(self, flags: Flags, role: TrialRole, reason: str = "") -> Proposal:
+        """A trial with these flags; without Optuna parameters where the space lacks them."""
+        inside = self.space.contains(flags)
+        self.study.enqueue_trial({n: flags[n] for n in self.space.parameters} if inside else {})
         trial = self.study.ask()
-        return Proposal(self.space.suggest(trial), role, reason, trial)
-
-    def _ask_empty(self) -> optuna.trial.Trial:
-        """A trial without parameters, for flags that the space does not hold."""
-        return self.study.ask(fixed_distributions={})
-
-    def _forget_running(self) -> None:
-        """Closes the trial that Optuna opened before its sampler gave up."""
-        for frozen in self.study.get_trials(
-            deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)
-        ):
-            self.study.tell(frozen.number, state=optuna.trial.TrialState.FAIL)
+        if inside:
+            flags = self.space.suggest(trial)
+        return Proposal(flags, role, reason, trial)
 
     # ---- one trial ----------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 from autotune.core.trial import Flags
 from autotune.engine.local import LocalEngine
 from autotune.engine.sglang.command import LaunchCommand
-from autotune.engine.simulated.scenarios import scenario_named
+from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, scenario_named
 
 _MODULE = "autotune.engine.simulated"
 _STARTUP = re.compile(r"simulated: start-up took ([0-9.]+) s")
@@ -39,11 +39,24 @@ def simulated_command(command: LaunchCommand, scenario: str) -> LaunchCommand:
 
     Everything before the first flag (``python -m sglang.launch_server``) is replaced.
     """
-    if _MODULE in command.argv:
+    if runs_simulation(command):
         return command
     first = next((i for i, w in enumerate(command.argv) if w.startswith("--")), len(command.argv))
     program = [sys.executable, "-m", _MODULE, "--scenario", scenario]
     return LaunchCommand.parse([*program, *command.argv[first:]])
+
+
+def runs_simulation(command: LaunchCommand) -> bool:
+    """Whether a launch command starts the simulated server."""
+    return _MODULE in command.argv
+
+
+def scenario_of(command: LaunchCommand) -> str:
+    """The scenario that a simulated launch command names, or the default one."""
+    words = command.argv
+    if "--scenario" in words[:-1]:
+        return words[words.index("--scenario") + 1]
+    return DEFAULT_SCENARIO
 
 
 class SimulatedEngine(LocalEngine):

@@ -1,0 +1,135 @@
+"""``autotune optimize``: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autotune.cli import options
+
+if TYPE_CHECKING:
+    from autotune.study.session import Session
+
+
+@click.command(short_help="search the launch flags")
+@click.option("--objective", metavar="NAME|FILE", help="agentic (default), balanced, throughput.")
+@click.option("--study", metavar="NAME", help="Name of the study; the same name goes on with it.")
+@click.option("--config", type=click.Path(path_type=Path), help="Study file [autotune.yaml].")
+@click.option("--engine", metavar="ENGINE", help="sglang or simulated.")
+@click.option("--scenario", metavar="NAME", help="Scenario of the simulated server.")
+@click.option("--space", metavar="NAME|FILE", help="Search space [speculative].")
+@click.option("--workload", metavar="NAME", help="Workload [agentic].")
+@click.option("--trials", type=int, metavar="N", help="Launches at most [30].")
+@click.option("--time", "time_s", metavar="2h", help="Wall time at most, of this run.")
+@click.option("--gpu-hours", type=float, metavar="X", help="GPU hours at most, over all runs.")
+@click.option("--latency-concurrency", type=int, metavar="C", help="Requests in flight [1].")
+@click.option("--serving-concurrency", metavar="C,C", help="Requests in flight [16].")
+@click.option("--slo", multiple=True, metavar="'M<=X'", help="Limit, such as 'ttft_p95_s<=0.5'.")
+@click.option("--storage", metavar="PATH|URL", help="Journal file or database of the study.")
+@click.option("--seed", type=int, metavar="N", help="Seed of the search and the workload [0].")
+@click.option("--dry-run", is_flag=True, help="Say what would run, and start nothing.")
+@click.option("--print-config", is_flag=True, help="Each setting with its origin, and stop.")
+@options.as_json
+@click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+def command(
+    command_words: tuple[str, ...],
+    config: Path | None,
+    dry_run: bool,
+    print_config: bool,
+    as_json: bool,
+    time_s: str | None,
+    serving_concurrency: str | None,
+    **given: Any,  # noqa: ANN401 (click's values, checked by study.config)
+) -> None:
+    """Search the launch flags of SGLANG: one server launch per trial.
+
+    The launch command comes last, after --; its own flags are the baseline. With no command, the
+    bundled simulated server is tuned.
+    """
+    from autotune.study.config import parse_concurrencies, parse_duration, resolve
+
+    if time_s is not None:
+        given["time_s"] = parse_duration(time_s, "--time")
+    if serving_concurrency is not None:
+        given["serving_concurrency"] = parse_concurrencies(
+            serving_concurrency, "--serving-concurrency"
+        )
+    resolved = resolve(given | {"command": command_words}, config)
+    if print_config:
+        _print_config(resolved.config, resolved.origins)
+        return
+
+    from autotune.study.session import Session
+
+    session = Session.prepare(resolved.config)
+    _introduce(session)
+    if dry_run:
+        _rehearse(session)
+        return
+    reason = _tune(session)
+    _finish(session, reason, as_json)
+
+
+def _print_config(config: Any, origins: Any) -> None:  # noqa: ANN401
+    from dataclasses import asdict
+
+    for name, value in asdict(config).items():
+        shown = " ".join(map(str, value)) if isinstance(value, tuple) else value
+        click.echo(f"{name:20} {'' if shown is None else shown!s:45} {origins[name]}")
+
+
+def _introduce(session: Session) -> None:
+    config, space = session.config, session.space
+    if session.is_bundled:
+        click.echo(
+            "no launch command given: tuning the bundled SIMULATED server "
+            f"(scenario {session.scenario}); every number below is simulated",
+            err=True,
+        )
+    click.echo(
+        f"study {session.store.name} · objective {session.objective.describe()} · "
+        f"{session.engine_title}",
+        err=True,
+    )
+    n_trials = f"up to {config.trials} launches"
+    if session.n_done:
+        n_trials += f", {session.n_done} done before"
+    click.echo(
+        f"space {space.name}: {space.size:,} legal configurations of {space.raw_size:,} · "
+        f"{n_trials}\n",
+        err=True,
+    )
+
+
+def _rehearse(session: Session) -> None:
+    click.echo("the baseline would be launched as (with a free port of its own):\n")
+    click.echo(session.engine.command_for(session.baseline).redacted().shell())
+    click.echo("\nnothing was started")
+
+
+def _tune(session: Session) -> str:
+    from autotune.cli.progress import LiveProgress, PlainProgress, is_animated
+    from autotune.cli.table import TrialTable
+
+    table = TrialTable(session.space.names, session.config.serving_concurrency)
+    progress = LiveProgress(table) if is_animated() else PlainProgress(table)
+    with progress:
+        return session.run(progress)
+
+
+def _finish(session: Session, reason: str, as_json: bool) -> None:
+    from autotune.cli.summary import summary
+    from autotune.errors import NoFeasibleConfiguration
+    from autotune.study.reading import read_study
+
+    view = read_study(session.store.name)
+    if as_json:
+        options.print_json(view.ranking.to_dict(view.name) | {"stopped": reason})
+    else:
+        click.echo(summary(view, reason))
+    if view.ranking.best is None:
+        raise NoFeasibleConfiguration(
+            "no configuration meets the constraints", hint=f"autotune show --study {view.name}"
+        )

@@ -1,0 +1,146 @@
+"""Events to a terminal: a line per trial, and a live line where there is a terminal to move in."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from autotune.cli import words
+from autotune.cli.table import TrialTable
+from autotune.events import (
+    Event,
+    PhaseMeasured,
+    PhaseProgress,
+    StageReached,
+    TrialEnded,
+    TrialStarted,
+)
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_BAR = 24
+
+
+def is_animated() -> bool:
+    """Whether stderr is a terminal that may be redrawn."""
+    plain = os.environ.get("CI") or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stderr.isatty() and not plain
+
+
+@dataclass(slots=True)
+class PlainProgress:
+    """One line per event, for logs and pipes."""
+
+    table: TrialTable
+    _began: float = field(default_factory=time.monotonic)
+
+    def __enter__(self) -> PlainProgress:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+    def __call__(self, event: Event) -> None:
+        text = self._text(event)
+        if text is not None:
+            click.echo(text, err=True)
+
+    def _text(self, event: Event) -> str | None:
+        stamp = words.clock(time.monotonic() - self._began)
+        match event:
+            case TrialStarted():
+                flags = " ".join(
+                    f"{words.short(k)} {words.value(v)}" for k, v in event.flags.items()
+                )
+                why = f" ({event.reason})" if event.reason else ""
+                return f"{stamp} trial {event.number}: {flags or 'the command as it is'}{why}"
+            case StageReached() if event.text:
+                return f"{stamp} trial {event.number}: {event.text}"
+            case PhaseMeasured():
+                phase = event.phase
+                value = (
+                    words.seconds(phase.turn_latency_s)
+                    if phase.role == "latency"
+                    else words.tok_s(phase.output_tok_s)
+                )
+                return f"{stamp} C={phase.concurrency}: {value}, {phase.n_requests} requests"
+            case TrialEnded():
+                return f"{self.table.row(event.record, event.gain_pct)}\n{stamp} {_outlook(event)}"
+            case _:
+                return None
+
+
+@dataclass(slots=True)
+class LiveProgress:
+    """A row per finished trial, and one line below that shows what is going on."""
+
+    table: TrialTable
+    _lead: str = ""
+    _doing: str = ""
+    _share: float | None = None
+    _outlook: str = ""
+    _began: float = field(default_factory=time.monotonic)
+    _live: Live | None = None
+
+    def __enter__(self) -> LiveProgress:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._live = Live(self, console=console, refresh_per_second=8, transient=True)
+        self._live.start()
+        console.print(self.table.header(), style="bold", markup=False)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TrialStarted():
+                self._lead = self.table.lead(event.number, event.flags)
+                self._began, self._share, self._doing = time.monotonic(), None, "launching"
+            case StageReached():
+                self._doing, self._share = event.text or event.stage, None
+            case PhaseProgress():
+                self._doing, self._share = f"measuring C={event.concurrency}", event.done_frac
+            case TrialEnded():
+                self._outlook, self._doing = _outlook(event), ""
+                self._print(event)
+            case _:
+                pass
+
+    def _print(self, event: TrialEnded) -> None:
+        assert self._live is not None
+        failed = event.record.failure is not None
+        is_best = event.best is not None and event.best == event.record.number
+        style = "red" if failed else "bold green" if is_best else None
+        row = self.table.row(event.record, event.gain_pct)
+        self._live.console.print(row, style=style, markup=False)
+
+    def __rich__(self) -> str:
+        if not self._doing:
+            return ""
+        elapsed = words.clock(time.monotonic() - self._began)
+        bar = ""
+        if self._share is not None:
+            full = round(_BAR * min(1.0, self._share))
+            bar = f"[cyan]{'━' * full}[/][dim]{'━' * (_BAR - full)}[/] {self._share:4.0%}  "
+        return f"{self._lead}{self._doing}  {bar}{elapsed}   [dim]{self._outlook}[/]"
+
+
+def _outlook(event: TrialEnded) -> str:
+    """What is best so far, and how long it may still take."""
+    parts = []
+    if event.best is not None and event.best_gain_pct is not None:
+        parts.append(f"best so far: trial {event.best}, {words.gain(event.best_gain_pct)}")
+    if event.left_s:
+        parts.append(f"at most {words.duration(event.left_s)} left")
+    return " · ".join(parts)

@@ -1,0 +1,37 @@
+"""``autotune show``: every trial of a study, then its front."""
+
+from __future__ import annotations
+
+import click
+
+from autotune.cli import options
+
+
+@click.command(short_help="trials and front of a study")
+@options.study
+@options.as_json
+def command(study: str | None, as_json: bool) -> None:
+    """Trials and feasible front of a study, with intervals and the change against the baseline."""
+    from autotune.cli.summary import front_table, table_of
+    from autotune.core.ranking import flag_key
+    from autotune.study.reading import read_study
+
+    view = read_study(study)
+    ranking = view.ranking
+    if as_json:
+        trials = [record.to_dict() for record in view.records]
+        options.print_json(ranking.to_dict(view.name) | {"trials": trials})
+        return
+    simulated = " · SIMULATED numbers" if view.is_simulated else ""
+    click.echo(f"study {view.name} · objective {view.objective.describe()}{simulated}\n")
+    if not view.records:
+        click.echo("no trial has ended yet")
+        return
+    table = table_of(view)
+    gains = {flag_key(s.flags): s.gain_vs_baseline_pct for s in ranking.standings}
+    click.echo(table.header())
+    for record in view.records:
+        click.echo(table.row(record, gains.get(flag_key(record.flags))))
+    click.echo()
+    for line in front_table(view, ranking):
+        click.echo(line)

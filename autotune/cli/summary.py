@@ -1,0 +1,125 @@
+"""What a finished study says: the flags, the gain, the reason, the front, the next commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from autotune.cli.table import TrialTable
+from autotune.core.ranking import Ranking, Standing
+from autotune.core.trial import Phase, TrialRecord
+from autotune.engine.sglang.command import LaunchCommand
+from autotune.study.budget import gpu_hours
+from autotune.study.reading import StudyView
+
+_INDENT = " " * 9
+
+
+def summary(view: StudyView, reason: str) -> str:
+    """The end of ``optimize`` on a screen."""
+    ranking = view.ranking
+    lines = [""]
+    if ranking.best is None:
+        lines.append("Nothing  no configuration meets the constraints")
+    else:
+        lines += _verdict(view, ranking, ranking.best)
+    lines += _stopped(view, reason)
+    lines += ["", *front_table(view, ranking), "", *_next_commands(view)]
+    return "\n".join(lines)
+
+
+def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
+    """The feasible front, fastest first, and the baseline where it is not on it."""
+    table = table_of(view)
+    n = len(ranking.front)
+    yield f"Front    {n} configuration{'s' if n != 1 else ''} that no other beats at both goals"
+    yield table.header()
+    shown = list(ranking.front)
+    if ranking.baseline is not None and ranking.baseline not in shown:
+        shown.append(ranking.baseline)
+    for standing in shown:
+        yield _row(view, table, ranking, standing)
+
+
+def table_of(view: StudyView) -> TrialTable:
+    """The table whose columns fit a study."""
+    found = next((r.flags for r in view.records if r.flags), {})
+    return TrialTable(list(found), view.config.serving_concurrency)
+
+
+def _row(view: StudyView, table: TrialTable, ranking: Ranking, standing: Standing) -> str:
+    marks = [
+        name
+        for name, other in (("best", ranking.best), ("knee", ranking.knee))
+        if other is standing
+    ]
+    if len(standing.trials) > 1:
+        marks.append(f"{len(standing.trials)} launches, this row is the first")
+    row = table.row(view.record(standing.trial), standing.gain_vs_baseline_pct)
+    return row + (f"  ({', '.join(marks)})" if marks else "")
+
+
+def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]:
+    flags = LaunchCommand(("x",)).with_flags(best.flags).argv[1:]
+    yield f"Use      {shlex.join(flags)}"
+    base = ranking.baseline
+    if base is None or base is best:
+        yield "Better   nothing measured beats the flags you came with"
+    else:
+        n = len(best.trials)
+        launches = f"{n} launch{'es' if n > 1 else ''}"
+        yield (
+            f"Better   {best.gain_vs_baseline_pct:.1f} % ± {ranking.gain_error_pct(best):.1f} "
+            f"than your flags for {ranking.objective.name}, measured on {launches}"
+        )
+        yield _INDENT + _change("one agent turn", "s", base.latency_s.value, best.latency_s.value)
+        yield _INDENT + _change(
+            _serving(view), "tok/s", base.throughput_tok_s.value, best.throughput_tok_s.value
+        )
+        why = _why(view.record(base.trial), view.record(best.trial))
+        if why:
+            yield f"Seen     {why}"
+    if view.is_simulated:
+        yield _INDENT + "SIMULATED: these numbers come from the simulated server"
+
+
+def _change(what: str, unit: str, before: float, after: float) -> str:
+    digits = ".3f" if unit == "s" else ",.0f"
+    return f"{what} {before:{digits}} → {after:{digits}} {unit}"
+
+
+def _serving(view: StudyView) -> str:
+    loads = " and ".join(f"C={c}" for c in view.config.serving_concurrency)
+    return f"throughput at {loads}"
+
+
+def _why(base: TrialRecord, best: TrialRecord) -> str:
+    """What differs between winner and baseline, in what the server itself reports."""
+    parts = []
+    lengths = [_accept(record) for record in (base, best)]
+    if all(lengths):
+        parts.append(f"accept length {lengths[0]:.2f} → {lengths[1]:.2f}")
+    limits = [record.effective.get("max_running_requests") for record in (base, best)]
+    if all(limits):
+        parts.append(f"requests running at once {limits[0]} → {limits[1]}")
+    return " · ".join(parts)
+
+
+def _accept(record: TrialRecord) -> float | None:
+    phases: list[Phase] = record.phases
+    return next((p.accept_length for p in phases if p.accept_length), None)
+
+
+def _stopped(view: StudyView, reason: str) -> Iterator[str]:
+    counts = view.ranking.counts
+    minutes = gpu_hours(view.records) * 60
+    kind = "simulated GPU-minutes" if view.is_simulated else "GPU-minutes"
+    failed = f", {counts['failed']} of them failed" if counts["failed"] else ""
+    yield f"Stopped  after {len(view.records)} launches{failed}, {minutes:.0f} {kind}: {reason}"
+
+
+def _next_commands(view: StudyView) -> Iterator[str]:
+    yield f"Next     autotune export --study {view.name} --format shell"
+    yield _INDENT + f"autotune dashboard --study {view.name}"
+    yield _INDENT + f"autotune report --study {view.name}"
+    yield _INDENT + f"{view.directory / 'pareto.html'} is the front as a picture"

@@ -1,0 +1,62 @@
+"""Numbers and flags as people read them."""
+
+from __future__ import annotations
+
+from autotune.core.trial import Interval, TrialRecord
+
+SHORT_FLAGS = {
+    "speculative_num_steps": "steps",
+    "speculative_eagle_topk": "topk",
+    "speculative_num_draft_tokens": "draft",
+    "mem_fraction_static": "mem",
+}
+
+
+def short(flag: str) -> str:
+    """The column title of a flag."""
+    return SHORT_FLAGS.get(flag, flag.replace("_", " "))
+
+
+def value(raw: object) -> str:
+    """A flag's value."""
+    return f"{raw:.2f}" if isinstance(raw, float) else str(raw)
+
+
+def seconds(interval: Interval) -> str:
+    return f"{interval.value:.3f} s {spread(interval)}"
+
+
+def tok_s(interval: Interval) -> str:
+    return f"{interval.value:,.0f} tok/s {spread(interval)}"
+
+
+def spread(interval: Interval) -> str:
+    """``± 2 %``: half of the 95 % interval."""
+    percent = 100 * interval.half_width_frac
+    return f"± {percent:.1f} %" if percent < 1 else f"± {percent:.0f} %"
+
+
+def gain(percent: float) -> str:
+    return f"{'+' if percent >= 0 else '−'} {abs(percent):.1f} %"
+
+
+def duration(duration_s: float) -> str:
+    """``41 s``, ``3 min`` or ``1 h 50 min``."""
+    if duration_s < 90:
+        return f"{duration_s:.0f} s"
+    minutes = round(duration_s / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def clock(duration_s: float) -> str:
+    """``0:41``."""
+    return f"{int(duration_s) // 60}:{int(duration_s) % 60:02d}"
+
+
+def failure(record: TrialRecord) -> str:
+    """One line about a failed trial: when, what, and what was learned."""
+    assert record.failure is not None
+    kind = str(record.failure.kind).replace("_", " ")
+    after = duration(record.timings.get("launch_s", 0.0) + record.timings.get("measure_s", 0.0))
+    remedy = record.failure.remedy.split(";")[0]
+    return f"failed after {after}: {kind} ({record.failure.stage}). {remedy}"

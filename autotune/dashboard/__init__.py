@@ -1,0 +1,1 @@
+"""The Optuna dashboard on a study."""

@@ -1,0 +1,79 @@
+"""A server that someone else runs: measured, never started, stopped or flushed."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from autotune.core.trial import Failure
+from autotune.engine.sglang.readback import effective_settings, fetch_server_info, versions_of
+from autotune.errors import LaunchError
+
+_TIMEOUT_S = 10.0
+
+
+def served_model(url: str, api_key: str | None) -> str:
+    """The name under which the server serves its model; ``default`` where it does not say."""
+    document = _get(url, "/v1/models", api_key)
+    try:
+        return str(document["data"][0]["id"])
+    except (KeyError, IndexError, TypeError):
+        return "default"
+
+
+class AttachedServer:
+    """A running server, read through its information endpoints. Implements ``RunningServer``.
+
+    Args:
+        url: base address, with or without a trailing slash.
+        api_key: bearer token, or None.
+
+    Raises:
+        LaunchError: nothing answers at the address.
+    """
+
+    launch_s = 0.0
+
+    def __init__(self, url: str, *, api_key: str | None = None) -> None:
+        self.url = url.rstrip("/")
+        self.api_key = api_key
+        if _get(self.url, "/v1/models", api_key) is None:
+            raise LaunchError(
+                f"no server answers at {self.url}/v1/models",
+                hint="check the address, the port and the API key (AUTOTUNE_API_KEY)",
+            )
+        info = fetch_server_info(self.url, api_key=api_key) or {}
+        simulation: dict[str, Any] = info.get("simulation") or {}
+        self.effective = effective_settings(info, "")
+        self.versions = versions_of(info)
+        self.time_scale = float(simulation.get("speed", 1.0))
+        self.machine: dict[str, Any] = {"simulated": True} if simulation else {}
+
+    def failure(self) -> Failure | None:
+        """Whether the server still answers is seen in the requests; it is not ours to watch."""
+        return None
+
+    def stop(self) -> float:
+        return 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+
+def _get(url: str, path: str, api_key: str | None) -> Any:  # noqa: ANN401 (a JSON document)
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    try:
+        answer = httpx.get(url + path, headers=headers, timeout=_TIMEOUT_S)
+        return answer.json() if answer.status_code == 200 else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return None

@@ -1,0 +1,82 @@
+"""A study as a reader sees it: records, ranking, and what it was made of. Never writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.core.objective import Objective
+from autotune.core.ranking import Ranking, rank
+from autotune.core.trial import TrialRecord
+from autotune.engine.sglang.command import LaunchCommand
+from autotune.errors import StudyError
+from autotune.study.config import RunConfig, from_yaml, load_objective
+from autotune.study.store import STUDIES, StudyStore, find_study
+
+
+@dataclass(frozen=True, slots=True)
+class StudyView:
+    """What a study holds at this moment.
+
+    Attributes:
+        command: the base launch command, secrets masked.
+    """
+
+    name: str
+    directory: Path
+    config: RunConfig
+    objective: Objective
+    command: LaunchCommand
+    records: tuple[TrialRecord, ...]
+
+    @property
+    def ranking(self) -> Ranking:
+        return rank(self.records, self.objective)
+
+    @property
+    def is_simulated(self) -> bool:
+        return self.config.engine == "simulated"
+
+    def record(self, number: int) -> TrialRecord:
+        """The record of a trial.
+
+        Raises:
+            StudyError: the study has no such trial.
+        """
+        for record in self.records:
+            if record.number == number:
+                return record
+        numbers = [record.number for record in self.records]
+        span = f"0 to {max(numbers)}" if numbers else "none yet"
+        raise StudyError(f"study {self.name!r} has no trial {number}: it has {span}")
+
+
+def open_store(name: str | None, storage: str | None = None, root: Path = STUDIES) -> StudyStore:
+    """The store of a named study, or of the newest one.
+
+    Raises:
+        StudyError: there is none.
+    """
+    found = find_study(name, root)
+    config = from_yaml(root / found / "study.yaml")
+    return StudyStore(found, storage=storage or config.storage, root=root)
+
+
+def read_study(
+    name: str | None, *, objective: Objective | None = None, root: Path = STUDIES
+) -> StudyView:
+    """Reads a study; ``objective`` replaces its own, as the weight may change after the run.
+
+    Raises:
+        StudyError: there is no such study, or its storage cannot be read.
+    """
+    store = open_store(name, root=root)
+    config = from_yaml(store.directory / "study.yaml")
+    return StudyView(
+        name=store.name,
+        directory=store.directory,
+        config=config,
+        objective=objective or load_objective(config.objective),
+        command=LaunchCommand.parse(config.command),
+        records=tuple(store.records(store.open())),
+    )

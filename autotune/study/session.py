@@ -1,0 +1,178 @@
+"""From a configuration to a running study: everything put together in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autotune.core.objective import Objective, parse_slo
+from autotune.core.trial import Flags
+from autotune.engine.local import LocalEngine
+from autotune.engine.sglang.command import LaunchCommand
+from autotune.engine.simulated.engine import (
+    SimulatedEngine,
+    bundled_command,
+    runs_simulation,
+    scenario_of,
+    simulated_command,
+)
+from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO
+from autotune.events import Listener, ignore
+from autotune.measure.phase import plan_phases
+from autotune.search.sampler import CanonicalTPESampler
+from autotune.space import SearchSpace, load_space
+from autotune.study.budget import Budget, settled
+from autotune.study.config import RunConfig, check_same, from_yaml, load_objective, to_yaml
+from autotune.study.evaluate import Evaluator
+from autotune.study.interrupt import Interrupts
+from autotune.study.store import StudyStore, slug
+from autotune.study.tuner import Tuner
+from autotune.workload.model import Workload, workload_named
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of ``optimize``, ready to start."""
+
+    config: RunConfig
+    store: StudyStore
+    engine: LocalEngine
+    space: SearchSpace
+    objective: Objective
+    workload: Workload
+    is_bundled: bool
+
+    @classmethod
+    def prepare(cls, config: RunConfig) -> Session:
+        """Checks everything that can be checked before the first launch.
+
+        Raises:
+            ConfigError: the space, workload, objective or scenario does not exist.
+            UsageError: the study's name or the launch command is not usable.
+            StudyError: the study exists and was made under another configuration.
+        """
+        is_bundled = not config.command
+        space = load_space(config.space)
+        objective = load_objective(config.objective)
+        workload = workload_named(config.workload, seed=config.seed)
+        command = _command(config)
+        if runs_simulation(command):
+            config = replace(config, engine="simulated")
+        config = replace(config, command=command.redacted().argv)
+        name = config.study or _default_name(config, command, objective)
+        store = StudyStore(name, storage=config.storage)
+        config = replace(config, study=name)
+        stored = store.directory / "study.yaml"
+        if stored.exists():
+            check_same(config, from_yaml(stored), name)
+        return cls(
+            config=config,
+            store=store,
+            engine=_engine(config, command),
+            space=space,
+            objective=objective,
+            workload=workload,
+            is_bundled=is_bundled,
+        )
+
+    @property
+    def scenario(self) -> str:
+        return scenario_of(self.engine.command)
+
+    @property
+    def engine_title(self) -> str:
+        if self.config.engine == "simulated":
+            return f"simulated SGLang, {self.scenario}"
+        return "SGLang on this machine"
+
+    @property
+    def baseline(self) -> Flags:
+        """The searched flags as far as the base command sets them, in canonical form."""
+        given = self.engine.command.flags(self.space.names)
+        return self.space.canonical({**self.space.fixed, **given}) if given else {}
+
+    @property
+    def n_done(self) -> int:
+        """Launches that earlier runs of this study have made."""
+        if not (self.store.directory / "study.yaml").exists():
+            return 0
+        return len(settled(self.store.records(self.store.open())))
+
+    def run(self, listener: Listener = ignore) -> str:
+        """Tunes, and leaves ``pareto.html``; returns why it stopped.
+
+        Raises:
+            LaunchError: the baseline cannot start.
+            StudyError: another process tunes this study.
+            Interrupted: a signal came.
+        """
+        interrupts = Interrupts()
+        with interrupts.active(), self.store.exclusive():
+            tuner = self._tuner(interrupts, listener)
+            try:
+                return tuner.run()
+            finally:
+                self._leave_picture(tuner)
+
+    def _tuner(self, interrupts: Interrupts, listener: Listener) -> Tuner:
+        sampler = CanonicalTPESampler(self.space, seed=self.config.seed)
+        study = self.store.create(sampler)
+        (self.store.directory / "study.yaml").write_text(to_yaml(self.config), encoding="utf-8")
+        config = self.config
+        evaluator = Evaluator(
+            engine=self.engine,
+            workload=self.workload,
+            plans=plan_phases(config.latency_concurrency, config.serving_concurrency),
+            slos=[parse_slo(text) for text in config.slo],
+            searched=self.space.names,
+            listener=listener,
+        )
+        return Tuner(
+            store=self.store,
+            study=study,
+            space=self.space,
+            sampler=sampler,
+            objective=self.objective,
+            evaluator=evaluator,
+            baseline=self.baseline,
+            budget=Budget(config.trials, config.time_s, config.gpu_hours),
+            interrupts=interrupts,
+            listener=listener,
+        )
+
+    def _leave_picture(self, tuner: Tuner) -> None:
+        from autotune.report.front import front_page
+
+        if tuner.records:
+            page = front_page(
+                tuner.ranking(), self.store.name, simulated=self.config.engine == "simulated"
+            )
+            (self.store.directory / "pareto.html").write_text(page, encoding="utf-8")
+
+
+def engine_for(words: tuple[str, ...], seed: int) -> LocalEngine:
+    """The engine for a launch command alone, without a study."""
+    command = LaunchCommand.parse(words)
+    engine = "simulated" if runs_simulation(command) else "sglang"
+    return _engine(RunConfig(engine=engine, seed=seed), command)
+
+
+def _command(config: RunConfig) -> LaunchCommand:
+    scenario = config.scenario or DEFAULT_SCENARIO
+    if not config.command:
+        return bundled_command(scenario)
+    command = LaunchCommand.parse(config.command)
+    return simulated_command(command, scenario) if config.engine == "simulated" else command
+
+
+def _engine(config: RunConfig, command: LaunchCommand) -> LocalEngine:
+    if config.engine == "simulated":
+        return SimulatedEngine(command, seed=config.seed, ready_timeout_s=config.ready_timeout_s)
+    return LocalEngine(command, ready_timeout_s=config.ready_timeout_s)
+
+
+def _default_name(config: RunConfig, command: LaunchCommand, objective: Objective) -> str:
+    """``agentic-qwen3.5-122b-agentic``: the objective, and the scenario or the model."""
+    if config.engine == "simulated":
+        return slug(f"{objective.name}-{scenario_of(command)}")
+    model = str(command.flags(("model_path",)).get("model_path", "study"))
+    return slug(f"{objective.name}-{model.rstrip('/').rpartition('/')[2]}")
