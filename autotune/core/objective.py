@@ -173,6 +173,10 @@ def parse_slo(text: str) -> Slo:
         name, percentile = f"{split[1]}_{split[3]}", split[2]
     if name not in METRICS:
         raise ConfigError(f"SLO {text!r}: no metric {name!r}: {nearest(name, METRICS)}")
+    if percentile is not None and name == "output_tok_s":
+        raise ConfigError(
+            f"SLO {text!r}: output_tok_s is one number per phase and has no percentiles"
+        )
     try:
         number = float(limit)
     except ValueError:

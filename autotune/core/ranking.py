@@ -147,10 +147,10 @@ def rank(records: Iterable[TrialRecord], objective: Objective) -> Ranking:
     records = list(records)
     measured: dict[FlagKey, list[TrialRecord]] = {}
     for record in records:
-        if record.objectives is not None:
+        if record.objectives is not None and record.status != "failed":
             measured.setdefault(flag_key(record.flags), []).append(record)
     base_key = next(
-        (flag_key(r.flags) for r in records if r.role == "baseline" and r.objectives), None
+        (k for k, group in measured.items() if any(r.role == "baseline" for r in group)), None
     )
     base = None if base_key is None else _point(measured[base_key])
     if base is None and measured:
