@@ -98,7 +98,10 @@ class CanonicalTPESampler(BaseSampler):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
             return TPESampler(
-                n_startup_trials=self._n_startup, multivariate=True, constant_liar=True, seed=seed
+                n_startup_trials=self._n_startup,
+                multivariate=True,
+                constant_liar=False,  # running trials are passed over here, not there
+                seed=seed,
             )
 
     def _known(self, study: Study, number: int) -> tuple[set[FlagKey], MemoryWalls]:
