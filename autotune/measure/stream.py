@@ -26,12 +26,15 @@ class BrokenAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A response: status, and the body in the pieces it came in."""
+    """A response: status, and the body in the pieces it came in.
+
+    ``complete`` is None where only the end of the connection could tell.
+    """
 
     status: int
     headers: dict[str, str]
     body: tuple[Read, ...]
-    complete: bool
+    complete: bool | None
 
 
 def parse_answer(reads: Sequence[Read]) -> HttpAnswer:
@@ -66,7 +69,7 @@ def _parse_body(status: int, headers: dict[str, str], reads: Iterable[Read]) -> 
         return HttpAnswer(status, headers, tuple(body), complete)
     body = [(at_s, data) for at_s, data in reads if data]
     length = headers.get("content-length")
-    complete = length is None or sum(len(data) for _, data in body) >= int(length)
+    complete = None if length is None else sum(len(data) for _, data in body) >= int(length)
     return HttpAnswer(status, headers, tuple(body), complete)
 
 
@@ -82,7 +85,7 @@ def _dechunk(reads: Iterable[Read]) -> tuple[list[Read], bool]:
                 end = buffer.find(b"\r\n")
                 if end < 0:
                     break
-                size = int(bytes(buffer[:end]).split(b";")[0], 16)
+                size = _chunk_size(bytes(buffer[:end]))
                 del buffer[: end + 2]
                 if size == 0:
                     return body, True
@@ -99,6 +102,13 @@ def _dechunk(reads: Iterable[Read]) -> tuple[list[Read], bool]:
                 left -= taken
                 break
     return body, False
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.split(b";")[0].strip()
+    if not digits or digits.strip(b"0123456789abcdefABCDEF"):
+        raise BrokenAnswer(f"malformed chunk size {digits[:20]!r}")
+    return int(digits, 16)
 
 
 def split_events(body: Iterable[Read]) -> list[Read]:
@@ -156,13 +166,22 @@ class _Tally:
     n_cached_tok: int | None = None
     finish_reason: str = ""
     error: str = ""
+    unreadable: bytes = b""
     ended: bool = False
 
-    def take(self, at_s: float, event: dict[str, Any]) -> None:
-        if "error" in event or event.get("object") == "error":
+    def read(self, at_s: float, data: bytes) -> None:
+        """One JSON document. What is none, or has a shape no server gives it, is remembered."""
+        try:
+            event = msgspec.json.decode(data)
+            if isinstance(event, dict):
+                self._take(at_s, event)
+        except (ValueError, TypeError, AttributeError):
+            self.unreadable = self.unreadable or data
+
+    def _take(self, at_s: float, event: dict[str, Any]) -> None:
+        if event.get("error") or event.get("object") == "error":
             self.error = _error_text(event)
-            return
-        if "meta_info" in event:
+        elif "meta_info" in event:
             self._take_generate(at_s, event)
         else:
             self._take_openai(at_s, event)
@@ -171,8 +190,8 @@ class _Tally:
         meta = event["meta_info"]
         self._count(at_s, int(meta.get("completion_tokens") or 0))
         text = str(event.get("text") or "")
-        said = sum(len(t) for _, t in self.texts)
-        self.texts.append((at_s, text[said:] if len(text) >= said else text))
+        said = "".join(t for _, t in self.texts)
+        self.texts.append((at_s, text.removeprefix(said)))  # cumulative, unless told otherwise
         self.n_prompt_tok = int(meta.get("prompt_tokens") or 0)
         self.n_cached_tok = meta.get("cached_tokens", self.n_cached_tok)
         self.n_verify = int(meta.get("spec_verify_ct") or self.n_verify)
@@ -236,15 +255,6 @@ def read_record(reads: Sequence[Read], sent_s: float, done_s: float) -> RequestR
         tally = _tally(answer)
     except (BrokenAnswer, ValueError) as error:
         return RequestRecord(sent_s, done_s, (), error=str(error))
-    error_text = tally.error
-    if answer.status != 200:
-        error_text = f"HTTP {answer.status}: {error_text or _body_text(answer)}"
-    elif not (tally.ended or answer.complete):
-        error_text = error_text or "the stream broke off"
-    elif tally.finish_reason == "abort":
-        error_text = error_text or "the server aborted the request"
-    elif not tally.n_total_tok:
-        error_text = error_text or "the answer holds no tokens"
     return RequestRecord(
         sent_s=sent_s,
         done_s=done_s,
@@ -254,25 +264,38 @@ def read_record(reads: Sequence[Read], sent_s: float, done_s: float) -> RequestR
         n_cached_tok=tally.n_cached_tok,
         finish_reason=tally.finish_reason,
         text="".join(text for _, text in tally.texts),
-        error=error_text,
+        error=_why_not(answer, tally),
     )
+
+
+def _why_not(answer: HttpAnswer, tally: _Tally) -> str:
+    """Why this answer does not count; empty where it does."""
+    if answer.status != 200:
+        reason = tally.error or _body_text(answer)
+        return f"HTTP {answer.status}: {reason}" if reason else f"HTTP {answer.status}"
+    if tally.error:
+        return tally.error
+    unframed_end = answer.complete is None and tally.finish_reason
+    if not (tally.ended or answer.complete or unframed_end):
+        return "the stream broke off"
+    if tally.unreadable:
+        return f"the server sent something unreadable: {tally.unreadable[:80]!r}"
+    if tally.finish_reason == "abort":
+        return "the server aborted the request"
+    return "" if tally.n_total_tok else "the answer holds no tokens"
 
 
 def _tally(answer: HttpAnswer) -> _Tally:
     tally = _Tally()
     if "event-stream" not in answer.headers.get("content-type", ""):
-        if answer.body and answer.complete:
-            document = msgspec.json.decode(_joined(answer))
-            if isinstance(document, dict):
-                tally.take(answer.body[-1][0], document)
+        if answer.body and answer.complete is not False:
+            tally.read(answer.body[-1][0], _joined(answer))
         return tally
     for at_s, data in split_events(answer.body):
         if data == b"[DONE]":
             tally.ended = True
             break
-        event = msgspec.json.decode(data)
-        if isinstance(event, dict):
-            tally.take(at_s, event)
+        tally.read(at_s, data)
     return tally
 
 
