@@ -69,8 +69,8 @@ def _parse_body(status: int, headers: dict[str, str], reads: Iterable[Read]) -> 
         return HttpAnswer(status, headers, tuple(body), complete)
     body = [(at_s, data) for at_s, data in reads if data]
     length = headers.get("content-length")
-    complete = None if length is None else sum(len(data) for _, data in body) >= int(length)
-    return HttpAnswer(status, headers, tuple(body), complete)
+    whole = None if length is None else sum(len(data) for _, data in body) >= int(length)
+    return HttpAnswer(status, headers, tuple(body), whole)
 
 
 def _dechunk(reads: Iterable[Read]) -> tuple[list[Read], bool]:

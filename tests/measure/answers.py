@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from autotune.measure.stream import Read
@@ -92,5 +93,5 @@ def reads(data: bytes, cuts: Iterable[int] = ()) -> list[Read]:
     edges = [0, *sorted({cut for cut in cuts if 0 < cut < len(data)}), len(data)]
     return [
         (float(second), data[begin:end])
-        for second, (begin, end) in enumerate(zip(edges, edges[1:], strict=False), start=1)
+        for second, (begin, end) in enumerate(pairwise(edges), start=1)
     ]

@@ -275,9 +275,11 @@ def test_no_event_of_a_strange_shape_is_an_exception(
 
 
 heads = st.sampled_from(
-    [b"HTTP/1.1 200 OK\r\n", b"content-length: x\r\n", b"transfer-encoding: chunked\r\n"]
-    + [b"content-type: text/event-stream\r\n", b"\r\n", b"data: {}\n\n", b"-4\r\n", b"5\r\n"]
-)
+    [
+        b"HTTP/1.1 200 OK\r\n", b"content-length: x\r\n", b"transfer-encoding: chunked\r\n",
+        b"content-type: text/event-stream\r\n", b"\r\n", b"data: {}\n\n", b"-4\r\n", b"5\r\n",
+    ]
+)  # fmt: skip
 
 
 @settings(max_examples=200)
