@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import msgspec
@@ -83,17 +84,19 @@ async def send_chat(
 async def _exchange(endpoint: Endpoint, path: str, body: bytes) -> RequestRecord:
     loop = asyncio.get_running_loop()
     host, port, tls, prefix = _address(endpoint.url)
+    connecting = loop.create_connection(
+        lambda: _Collector(endpoint.time_scale), host, port, ssl=tls
+    )
     try:
-        transport, collector = await loop.create_connection(
-            lambda: _Collector(endpoint.time_scale), host, port, ssl=tls
-        )
+        transport, collector = await asyncio.wait_for(connecting, endpoint.stall_s)
     except OSError as error:
         now = endpoint.now_s()
-        return RequestRecord(now, now, (), error=f"cannot connect: {error}")
+        why = str(error) or f"no answer for {endpoint.stall_s:g} s"
+        return RequestRecord(now, now, (), error=f"cannot connect: {why}")
     try:
         sent_s = endpoint.now_s()
-        transport.write(_head(endpoint, f"{host}:{port}", prefix + path, len(body)) + body)
-        stalled = await _until_closed(collector, endpoint.stall_s)
+        transport.write(_head(endpoint, host, port, prefix + path, len(body)) + body)
+        stalled = await _until_closed(collector, endpoint, sent_s)
         done_s = endpoint.now_s()
     finally:
         transport.abort()
@@ -101,20 +104,20 @@ async def _exchange(endpoint: Endpoint, path: str, body: bytes) -> RequestRecord
     return replace(record, error=f"no byte for {endpoint.stall_s:g} s") if stalled else record
 
 
-async def _until_closed(collector: _Collector, stall_s: float) -> bool:
+async def _until_closed(collector: _Collector, endpoint: Endpoint, sent_s: float) -> bool:
     """Waits for the server to close; True where it went silent instead."""
-    n_seen = -1
     while not collector.closed.done():
-        done, _ = await asyncio.wait((collector.closed,), timeout=stall_s)
-        if not done and len(collector.reads) == n_seen:
+        heard_s = collector.reads[-1][0] if collector.reads else sent_s
+        silent_s = (endpoint.now_s() - heard_s) / endpoint.time_scale
+        if silent_s >= endpoint.stall_s:
             return True
-        n_seen = len(collector.reads)
+        await asyncio.wait((collector.closed,), timeout=endpoint.stall_s - silent_s)
     return False
 
 
-def _head(endpoint: Endpoint, host: str, path: str, length: int) -> bytes:
+def _head(endpoint: Endpoint, host: str, port: int, path: str, length: int) -> bytes:
     headers: Mapping[str, str] = {
-        "Host": host,
+        "Host": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "Content-Type": "application/json",
         "Content-Length": str(length),
         "Accept": "text/event-stream",
@@ -126,14 +129,19 @@ def _head(endpoint: Endpoint, host: str, path: str, length: int) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
+@lru_cache(maxsize=8)  # a TLS context takes longer to make than a token
 def _address(url: str) -> tuple[str, int, ssl.SSLContext | None, str]:
     """Host, port, TLS context and path prefix of a base address.
 
     Raises:
         UsageError: not an http or https address.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise UsageError(f"{url!r} is not an http:// or https:// address")
     tls = ssl.create_default_context() if parts.scheme == "https" else None
-    return parts.hostname, parts.port or (443 if tls else 80), tls, parts.path.rstrip("/")
+    return parts.hostname, port or (443 if tls else 80), tls, parts.path.rstrip("/")
