@@ -2,8 +2,8 @@
 
 Closed loop: each of C workers plays sessions one after the other, and a new session starts the
 moment one ends. The window opens once C requests are in flight and one turnover of the batch has
-passed, and closes when the first worker finds no work left: what is measured is constant load,
-never the ramp or the tail of a burst.
+passed, and closes with the last wanted request, while C are still in flight: what is measured is
+constant load, never the ramp or the tail of a burst.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from autotune.core.trial import Phase, Role
 from autotune.measure.client import Endpoint, send_chat
 from autotune.measure.metrics import summarize
 from autotune.measure.records import RequestRecord
+from autotune.measure.validity import FAILED_FRAC
 from autotune.workload.model import Session, Workload
 
 Progress = Callable[[float], None]
@@ -169,8 +170,15 @@ class _Run:
         self.in_flight.append((self.endpoint.now_s(), self._n_flying))
 
     def _move_window(self, done_s: float) -> None:
-        """Opens the window after the warm-up, closes it after the last wanted request."""
-        if self.opened_s is None:
+        """Opens the window after the warm-up, closes it after the last wanted request.
+
+        It also closes once so many requests have failed that the phase cannot count any more: a
+        server that hangs would hold every further request for the whole stall time.
+        """
+        n_failed = sum(not record.ok for record in self.records)
+        if n_failed > FAILED_FRAC * (self.plan.n_warm + self.plan.n_requests):
+            self.closed_s = self.closed_s or done_s
+        elif self.opened_s is None:
             if len(self.records) >= self.plan.n_warm:
                 self.opened_s = done_s
         elif self.closed_s is None:

@@ -9,7 +9,8 @@ from autotune.core.trial import Caveat, Failure, FailureKind, Phase
 _BUSY_CLIENT = 0.7
 """Above this share of a core the client delays what it measures."""
 _FEW_REQUESTS = 5
-_FAILED_FRAC = 0.05
+FAILED_FRAC = 0.05
+"""A phase with a larger share of failed requests carries no value."""
 
 
 def caveats(phase: Phase, running_limit: int | None) -> Iterator[Caveat]:
@@ -39,12 +40,20 @@ def caveats(phase: Phase, running_limit: int | None) -> Iterator[Caveat]:
 def fatal(phase: Phase) -> Failure | None:
     """Why this phase carries no value at all; None where it does."""
     n_sent = phase.n_requests + phase.n_failed
-    if phase.n_requests and phase.n_failed <= _FAILED_FRAC * n_sent:
-        return None
-    return Failure(
-        FailureKind.REQUEST_ABORTED,
-        "serving",
-        f"{phase.n_failed} of {n_sent} requests failed at C={phase.concurrency}"
-        + (f": {phase.first_error}" if phase.first_error else ""),
-        "look at the server log of this trial; the requests themselves were refused or cut off",
-    )
+    if not phase.n_requests or phase.n_failed > FAILED_FRAC * n_sent:
+        return Failure(
+            FailureKind.REQUEST_ABORTED,
+            "serving",
+            f"{phase.n_failed} of {n_sent} requests failed at C={phase.concurrency}"
+            + (f": {phase.first_error}" if phase.first_error else ""),
+            "look at the server log of this trial; the requests themselves were refused or cut off",
+        )
+    if phase.turn_latency_s.value <= 0 or phase.output_tok_s.value <= 0:
+        return Failure(
+            FailureKind.REQUEST_ABORTED,
+            "serving",
+            f"none of {phase.n_requests} answers at C={phase.concurrency} came in two events and "
+            "8 tokens or more: nothing to time",
+            "see that the server streams its answers and that the prompts ask for longer ones",
+        )
+    return None

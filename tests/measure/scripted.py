@@ -104,19 +104,25 @@ class ScriptedServer:
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0, backlog=256)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
+        await asyncio.sleep(0.02)  # a connection that is just being accepted needs the server open
         server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.01)  # transports let go of their sockets
         await server.wait_closed()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._answer(reader, writer))
         self._tasks.add(task)
+        self._writers.append(writer)
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,5 +143,3 @@ class ScriptedServer:
                     exchange.ended_s = time.perf_counter()
         finally:
             writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()

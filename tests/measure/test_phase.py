@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from autotune.core.trial import Phase
+from autotune.errors import UsageError
+from autotune.measure import Endpoint, PhasePlan, measure_phase
+from autotune.measure.phase import plan_phases
+from autotune.measure.validity import fatal
+from autotune.workload import Session, Turn, Workload
+
+from .scripted import Exchange, Script, ScriptedServer, hang_up, refuse, say_nothing, talk
+
+
+def sessions_of(n_turns: int) -> Workload:
+    def session(number: int) -> Session:
+        turns = tuple(Turn(f"session {number} turn {place}", 64) for place in range(n_turns))
+        return Session(number, "system", turns)
+
+    return Workload("test", "test", 100, 0.6, session)
+
+
+SHORT = sessions_of(3)
+
+
+def healthy() -> None:
+    pass
+
+
+def measure(
+    target: ScriptedServer | str,
+    concurrency: int,
+    n_requests: int,
+    *,
+    workload: Workload = SHORT,
+    check: Callable[[], None] = healthy,
+    progress: Callable[[float], None] = lambda share: None,
+    stall_s: float = 30.0,
+    first_session: int = 0,
+) -> Phase:
+    url = target if isinstance(target, str) else target.url
+    plan = PhasePlan("serving", concurrency, n_requests, first_session)
+    endpoint = Endpoint(url, "m", stall_s=stall_s)
+    return measure_phase(endpoint, workload, plan, check=check, progress=progress)
+
+
+def test_a_phase_shows_the_delays_of_the_server() -> None:
+    with ScriptedServer(talk(0.04, 0.02, (1, 4, 4, 4))) as server:
+        phase = measure(server, 1, 10)
+    assert (phase.n_requests, phase.n_failed, phase.first_error) == (10, 0, "")
+    assert phase.ttft_s.value == pytest.approx(0.04, abs=0.006)
+    assert phase.tpot_s.value == pytest.approx(0.06 / 12, abs=0.001)
+    assert phase.turn_latency_s.value == pytest.approx(0.04 + 100 * 0.06 / 12, rel=0.15)
+    assert phase.e2e_s.value == pytest.approx(0.10, abs=0.012)
+    assert phase.decode_tok_s.value == pytest.approx(200.0, rel=0.15)
+    assert phase.output_tok_s.value == pytest.approx(13 / 0.105, rel=0.15)
+    assert phase.accept_length == 13 / 4
+    assert phase.in_flight_mean == pytest.approx(1.0, abs=0.1)
+
+
+def test_the_load_is_constant_while_it_is_measured() -> None:
+    with ScriptedServer(talk(0.03, 0.01)) as server:
+        phase = measure(server, 6, 36)
+        ended = sorted(e.ended_s for e in server.exchanges)
+    opened, closed = ended[5], ended[41]
+    moments = [opened + (closed - opened) * i / 200 for i in range(1, 200)]
+    levels = [server.in_flight(moment) for moment in moments]
+    assert max(levels) <= 6
+    assert sum(levels) / len(levels) > 5.4
+    assert phase.in_flight_mean > 5.6
+    assert phase.n_requests == 36
+
+
+def test_what_is_slow_while_warming_up_is_not_measured() -> None:
+    async def script(exchange: Exchange) -> None:
+        await talk(0.25 if exchange.number < 4 else 0.01, 0.005)(exchange)
+
+    with ScriptedServer(script) as server:
+        phase = measure(server, 4, 20)
+    assert phase.n_requests == 20
+    assert phase.percentiles["ttft_s"]["p99"] < 0.1
+
+
+def test_a_turn_is_sent_with_the_real_answers_before_it() -> None:
+    with ScriptedServer(talk(0.0, 0.0, (2, 3))) as server:
+        measure(server, 1, 4)
+    first, second, third, fourth = (e.body["messages"] for e in server.exchanges[:4])
+    assert [m["role"] for m in first] == ["system", "user"]
+    assert [m["role"] for m in second] == ["system", "user", "assistant", "user"]
+    assert second[:2] == first and third[:4] == second
+    assert second[2]["content"] == " answer0" * 5
+    assert [m["content"] for m in fourth] == ["system", "session 1 turn 0"]
+
+
+def test_no_turn_is_sent_twice() -> None:
+    with ScriptedServer(talk(0.005, 0.0)) as server:
+        measure(server, 5, 30, first_session=100)
+    last = [e.body["messages"][-1]["content"] for e in server.exchanges]
+    assert len(set(last)) == len(last)
+    assert all(text.startswith("session 1") for text in last)
+
+
+def test_progress_rises_to_one() -> None:
+    shares: list[float] = []
+    with ScriptedServer(talk(0.0, 0.0)) as server:
+        measure(server, 2, 8, progress=shares.append)
+    assert shares == [n / 8 for n in range(1, 9)]
+
+
+def test_phases_of_one_launch_share_no_session() -> None:
+    plans = plan_phases(1, (32, 16))
+    assert [(p.role, p.concurrency) for p in plans] == [
+        ("latency", 1),
+        ("serving", 16),
+        ("serving", 32),
+    ]
+    firsts = [p.first_session for p in plans]
+    assert all(b - a > 10_000 for a, b in itertools.pairwise(firsts))
+    assert [p.n_warm for p in plans] == [2, 16, 32]
+
+
+class ServerGone(Exception):
+    pass
+
+
+@pytest.mark.parametrize("script", [say_nothing, talk(0.01, 0.0), refuse(), hang_up])
+def test_a_dying_server_ends_the_phase_with_what_the_check_raises(script: Script) -> None:
+    began = time.monotonic()
+
+    def check() -> None:
+        if time.monotonic() > began + 0.15:
+            raise ServerGone
+
+    with ScriptedServer(script) as server, pytest.raises(ServerGone):
+        measure(server, 4, 4000, check=check)
+    assert time.monotonic() - began < 5
+
+
+def test_a_server_that_is_dead_at_the_start_sends_nothing() -> None:
+    def check() -> None:
+        raise ServerGone
+
+    with ScriptedServer(talk(0.0, 0.0)) as server, pytest.raises(ServerGone):
+        measure(server, 2, 4, check=check)
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [(refuse(), "HTTP 500: refused"), (hang_up, "before the head of the answer")],
+)
+def test_a_server_that_refuses_everything_ends_the_phase_soon(
+    script: Script, words: str, concurrency: int
+) -> None:
+    began = time.monotonic()
+    with ScriptedServer(script) as server:
+        phase = measure(server, concurrency, 5 * concurrency + 20)
+    assert time.monotonic() - began < 5
+    assert phase.n_requests == 0 and 1 <= phase.n_failed <= 4 * concurrency
+    assert words in phase.first_error
+    assert fatal(phase) is not None
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_a_port_where_nobody_listens_ends_the_phase_soon(concurrency: int) -> None:
+    began = time.monotonic()
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        phase = measure(url, concurrency, 5 * concurrency + 20)
+    assert time.monotonic() - began < 5
+    assert phase.n_requests == 0 and phase.n_failed >= 1
+    assert phase.first_error.startswith("cannot connect")
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_a_silent_server_does_not_hold_the_phase_for_every_request(concurrency: int) -> None:
+    began = time.monotonic()
+    with ScriptedServer(say_nothing) as server:
+        phase = measure(server, concurrency, 5 * concurrency + 20, stall_s=0.3)
+    assert time.monotonic() - began < 3  # one stall a request would take 7 s and more
+    assert fatal(phase) is not None and phase.first_error == "no byte for 0.3 s"
+
+
+def test_the_answer_that_failed_ends_its_session_and_not_the_phase() -> None:
+    async def script(exchange: Exchange) -> None:
+        answer = refuse() if exchange.number == 10 else talk(0.002, 0.0)
+        await answer(exchange)
+
+    with ScriptedServer(script) as server:
+        phase = measure(server, 1, 40)
+    assert (phase.n_requests, phase.n_failed) == (39, 1)
+    assert fatal(phase) is None
+    broken = server.exchanges[10].body["messages"][-1]["content"].split(" turn ")[0]
+    after = [e.body["messages"][-1]["content"] for e in server.exchanges[11:]]
+    assert not any(text.startswith(f"{broken} turn") for text in after)
+
+
+def test_a_phase_that_is_given_up_has_no_tasks_left() -> None:
+    async def slow(exchange: Exchange) -> None:
+        await asyncio.sleep(0.02)
+        await refuse()(exchange)
+
+    with ScriptedServer(slow) as server:
+        measure(server, 8, 40)
+        n_sent = len(server.exchanges)
+        time.sleep(0.2)
+        assert len(server.exchanges) == n_sent
+
+
+def test_an_impossible_port_is_a_usage_error_and_no_endless_loop() -> None:
+    with pytest.raises(UsageError, match="310010"):
+        measure("http://127.0.0.1:310010", 4, 8)
