@@ -84,11 +84,11 @@ async def send_chat(
 async def _exchange(endpoint: Endpoint, path: str, body: bytes) -> RequestRecord:
     loop = asyncio.get_running_loop()
     host, port, tls, prefix = _address(endpoint.url)
-    connecting = loop.create_connection(
-        lambda: _Collector(endpoint.time_scale), host, port, ssl=tls
-    )
     try:
-        transport, collector = await asyncio.wait_for(connecting, endpoint.stall_s)
+        async with asyncio.timeout(endpoint.stall_s):
+            transport, collector = await loop.create_connection(
+                lambda: _Collector(endpoint.time_scale), host, port, ssl=tls
+            )
     except OSError as error:
         now = endpoint.now_s()
         why = str(error) or f"no answer for {endpoint.stall_s:g} s"
