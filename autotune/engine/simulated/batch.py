@@ -176,8 +176,8 @@ class BatchScheduler:
             self.n_cycles += 1
             self.n_accepted += accepted
             n_tok = min(accepted, request.output_tok - request.n_emitted)
-            self.cache.reserve(n_tok)
-            request._held_tok += n_tok
+            if self.cache.reserve(n_tok):  # only a lone request larger than the pool gets no room
+                request._held_tok += n_tok
             emissions.append(self._emit(request, n_tok))
         return Pass(self.now_s, emissions)
 

@@ -110,8 +110,10 @@ class PrefixCache:
         leaves = [(n.used_at, k) for k, n in self._nodes.items() if not n.locks and not n.children]
         if not leaves:
             return False
+        # Equally old ones in the order they came: keys are hashes, different in every process.
+        leaves.sort(key=lambda leaf: leaf[0])
         # Evict a batch: one scan of the tree for one piece would be quadratic under pressure.
-        for _, key in sorted(leaves)[: max(1, len(leaves) // 8)]:
+        for _, key in leaves[: max(1, len(leaves) // 8)]:
             node = self._nodes.pop(key)
             self._cached_tok -= node.n_tok
             if node.parent is not None and node.parent in self._nodes:
