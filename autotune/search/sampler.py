@@ -22,9 +22,13 @@ from autotune.core.ranking import FlagKey, flag_key
 from autotune.core.trial import Flags, FlagValue, TrialRecord, record_from
 from autotune.search.walls import MemoryWalls
 from autotune.space import SearchSpace
+from autotune.space.rules import DRAFT
 
 _TRIES = 64
 _RANDOM_TRIES = 2048
+_SMALL_TREES = 2.5
+"""Power that bends random draft tokens towards small trees: of all legal trees nine in ten verify
+more than 16 tokens, and published recipes verify 3 to 16."""
 _ENUMERABLE = 20_000
 """Spaces up to this size are searched to the last configuration; larger ones never run out."""
 
@@ -94,7 +98,7 @@ class CanonicalTPESampler(BaseSampler):
 
     def _tpe(self, number: int) -> TPESampler:
         """Optuna's sampler, seeded by the trial's number: a resumed study proposes the same."""
-        seed = None if self._seed is None else self._seed * 100_003 + number
+        seed = None if self._seed is None else (self._seed * 100_003 + number) % 2**32
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
             return TPESampler(
@@ -127,11 +131,10 @@ class CanonicalTPESampler(BaseSampler):
         tpe, search_space = self._tpe(number), self._space.distributions()
         newcomer = create_trial(state=TrialState.RUNNING)
         newcomer.number = number
+        rng = np.random.default_rng([self._seed or 0, number])
         for _ in range(_TRIES):
             drawn = tpe.sample_relative(study, newcomer, search_space)
-            if drawn:
-                yield self._space.nearest_legal(drawn)
-        rng = np.random.default_rng([self._seed or 0, number])
+            yield self._space.nearest_legal(drawn or self._random_point(rng))
         if self._space.size > _ENUMERABLE:
             for _ in range(_RANDOM_TRIES):
                 yield self._space.nearest_legal(self._random_point(rng))
@@ -144,7 +147,8 @@ class CanonicalTPESampler(BaseSampler):
         point = {}
         for name, parameter in self._space.parameters.items():
             values = parameter.values()
-            point[name] = values[int(rng.integers(len(values)))]
+            place = rng.random() ** (_SMALL_TREES if name == DRAFT else 1.0)
+            point[name] = values[int(place * len(values))]
         return point
 
 

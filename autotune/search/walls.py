@@ -10,15 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from autotune.core.trial import FailureKind, Flags, TrialRecord
-
-FRACTION = "mem_fraction_static"
-STEPS = "speculative_num_steps"
-TOPK = "speculative_eagle_topk"
-DRAFT = "speculative_num_draft_tokens"
+from autotune.core.trial import FailureKind, Flags, FlagValue, TrialRecord
+from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
 
 _TOO_MUCH = (FailureKind.GRAPH_CAPTURE_OOM, FailureKind.RUNTIME_OOM)
 _TOO_LITTLE = (FailureKind.KV_DOES_NOT_FIT,)
+
+Tree = tuple[FlagValue | None, FlagValue | None, FlagValue | None]
 
 
 @dataclass(slots=True)
@@ -31,16 +29,17 @@ class MemoryWalls:
         rejected: (steps, topk, draft tokens) that SGLang refuses whatever the memory.
     """
 
-    above: list[tuple[float, int]] = field(default_factory=list)
-    below: list[tuple[float, int]] = field(default_factory=list)
-    rejected: set[tuple[int, int, int]] = field(default_factory=set)
+    above: list[tuple[float, float]] = field(default_factory=list)
+    below: list[tuple[float, float]] = field(default_factory=list)
+    rejected: set[Tree] = field(default_factory=set)
 
     @classmethod
     def learn(cls, records: Iterable[TrialRecord]) -> Self:
         """Reads the walls off a study's records; most teach none."""
         walls = cls()
         for record in records:
-            if record.failure is not None:
+            # A baseline may have failed under a command that was mended since.
+            if record.failure is not None and record.role != "baseline":
                 walls._take(record.failure.kind, record.flags)
         return walls
 
@@ -61,7 +60,7 @@ class MemoryWalls:
 
     def _take(self, kind: FailureKind, flags: Flags) -> None:
         fraction, draft = _load(flags)
-        if kind is FailureKind.REJECTED_COMBINATION:
+        if kind is FailureKind.REJECTED_COMBINATION and None not in _tree(flags):
             self.rejected.add(_tree(flags))
         elif fraction is not None and kind in _TOO_MUCH:
             self.above.append((fraction, draft))
@@ -69,11 +68,13 @@ class MemoryWalls:
             self.below.append((fraction, draft))
 
 
-def _load(flags: Flags) -> tuple[float | None, int]:
-    fraction = flags.get(FRACTION)
-    draft = int(flags.get(DRAFT, 1))
-    return (float(fraction), draft) if isinstance(fraction, int | float) else (None, draft)
+def _load(flags: Flags) -> tuple[float | None, float]:
+    fraction, draft = flags.get(MEMORY), flags.get(DRAFT, 1)
+    return (
+        float(fraction) if isinstance(fraction, int | float) else None,
+        draft if isinstance(draft, int | float) else 1,
+    )
 
 
-def _tree(flags: Flags) -> tuple[int, int, int]:
-    return int(flags.get(STEPS, 0)), int(flags.get(TOPK, 0)), int(flags.get(DRAFT, 0))
+def _tree(flags: Flags) -> Tree:
+    return flags.get(STEPS), flags.get(TOPK), flags.get(DRAFT)
