@@ -87,13 +87,16 @@ def run(argv: list[str]) -> int:
         return error.exit_code
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
         _say(error.format_message(), _usage_hint(error))
         return error.exit_code
-    except Interrupted as signal:
-        return signal.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return 130
+    except (KeyboardInterrupt, click.Abort) as stop:
+        # Inside a command click turns every KeyboardInterrupt into an Abort.
+        signal = stop if isinstance(stop, Interrupted) else stop.__cause__
+        return signal.exit_code if isinstance(signal, Interrupted) else 130
     except BrokenPipeError:
         sys.stderr.close()  # or Python complains about the pipe once more while it ends
         return 0

@@ -40,12 +40,14 @@ def command(
     """
     from autotune.errors import ConfigError, UsageError
     from autotune.study.config import parse_concurrencies
+    from autotune.workload import workload_named
 
     levels = parse_concurrencies(concurrency, "--concurrency")
     if not levels or levels[0] < 1:
         raise ConfigError(f"--concurrency {concurrency!r} must name at least one level above 0")
     if (url is None) == (not command_words):
         raise UsageError("give either --url or a launch command after --")
+    workload_named(workload, seed=seed)  # a wrong name is told before a launch takes its minutes
     if url is not None:
         record = _measure_url(url, levels, workload, model, seed)
     else:

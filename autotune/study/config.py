@@ -130,7 +130,7 @@ def parse_weight(text: str) -> Objective:
 
 # ---- study.yaml -----------------------------------------------------------------------------
 
-_MAY_CHANGE = ("trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "study", "storage")
+_MAY_CHANGE = ("trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "study")
 
 
 def to_yaml(config: RunConfig) -> str:
@@ -143,9 +143,20 @@ def from_yaml(path: Path) -> RunConfig:
     """Reads a ``study.yaml`` back.
 
     Raises:
-        ConfigError: it is damaged.
+        StudyError: it is damaged.
     """
-    return RunConfig(**{name: value for name, (value, _) in _from_file(path).items()})
+    try:
+        config = RunConfig(**{name: value for name, (value, _) in _from_file(path).items()})
+        if not config.command:
+            raise ConfigError("it has no command")
+        _check(config)
+    except ConfigError as error:
+        reason = error.message.removeprefix(f"{path}, ").removeprefix(f"{path}: ")
+        raise StudyError(
+            f"{path} is damaged: {reason}",
+            hint="mend that file, or start another study with --study NAME",
+        ) from None
+    return config
 
 
 def check_same(config: RunConfig, stored: RunConfig, name: str) -> None:
@@ -190,8 +201,6 @@ def _file_value(name: str, entry: Located) -> Any:  # noqa: ANN401 (any field of
     if plain is None:
         return None
     where = f"{entry.file}, line {entry.line}"
-    if name == "command" and isinstance(plain, str):
-        return tuple(shlex.split(plain))
     if isinstance(plain, list):
         if name not in _LISTS:
             raise entry.error(f"{name} takes one value, not a list")
@@ -250,10 +259,15 @@ def _texts(text: str, where: str) -> tuple[str, ...]:
 
 
 def _words(text: str, where: str) -> tuple[str, ...]:
-    return tuple(shlex.split(text))
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigError(f"{where}: {text!r} is not valid shell: {error}") from None
 
 
 def _concurrencies(parts: list[str], where: str) -> tuple[int, ...]:
+    if not parts:
+        raise ConfigError(f"{where}: no concurrency is named, such as 16 or 16,32")
     return tuple(sorted({_integer(part, where) for part in parts}))
 
 
@@ -303,10 +317,14 @@ def _check(config: RunConfig) -> None:
         raise ConfigError("a scenario belongs to the simulated engine: add --engine simulated")
     if config.trials < 1:
         raise ConfigError(f"trials is {config.trials}, and a study needs at least one")
-    if config.gpu_hours is not None and config.gpu_hours <= 0:
-        raise ConfigError("gpu_hours must be above 0")
-    if config.latency_concurrency < 1 or not config.serving_concurrency:
-        raise ConfigError("a study needs a latency concurrency and a serving concurrency")
+    if config.seed < 0:
+        raise ConfigError(f"seed is {config.seed}, and it cannot be negative")
+    if config.gpu_hours is not None and not 0 < config.gpu_hours < math.inf:
+        raise ConfigError(f"gpu_hours is {config.gpu_hours:g}, and it must be a number above 0")
+    if config.latency_concurrency < 1:
+        raise ConfigError(
+            f"latency concurrency is {config.latency_concurrency}, and a study needs at least 1"
+        )
     if min(config.serving_concurrency) <= config.latency_concurrency:
         raise ConfigError(
             f"serving concurrency {min(config.serving_concurrency)} must be above the latency "
@@ -314,5 +332,10 @@ def _check(config: RunConfig) -> None:
         )
     if config.objective in PRESETS or not config.objective.endswith((".yaml", ".yml")):
         objective_named(config.objective)
-    for slo in config.slo:
-        parse_slo(slo)
+    loads = (config.latency_concurrency, *config.serving_concurrency)
+    for slo in map(parse_slo, config.slo):
+        if slo.concurrency is not None and slo.concurrency not in loads:
+            measured = " and ".join(f"C={load}" for load in loads)
+            raise ConfigError(
+                f"SLO {slo.text!r}: C={slo.concurrency} is not measured, only {measured}"
+            )
