@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from autotune.core.objective import Objective, parse_slo
 from autotune.core.trial import Flags
@@ -16,6 +18,7 @@ from autotune.engine.simulated.engine import (
     simulated_command,
 )
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO
+from autotune.errors import LaunchError
 from autotune.events import Listener, ignore
 from autotune.measure.phase import plan_phases
 from autotune.search.sampler import CanonicalTPESampler
@@ -58,12 +61,12 @@ class Session:
         if runs_simulation(command):
             config = replace(config, engine="simulated")
         config = replace(config, command=command.redacted().argv)
-        name = config.study or _default_name(config, command, objective)
+        name = config.study
+        if name is None:
+            name = _default_name(config, command, objective)
         store = StudyStore(name, storage=config.storage)
         config = replace(config, study=name)
-        stored = store.directory / "study.yaml"
-        if stored.exists():
-            check_same(config, from_yaml(stored), name)
+        _check_goes_on(config, store)
         return cls(
             config=config,
             store=store,
@@ -101,10 +104,11 @@ class Session:
         """Tunes, and leaves ``pareto.html``; returns why it stopped.
 
         Raises:
-            LaunchError: the baseline cannot start.
+            LaunchError: the launch command does not exist, or the baseline cannot start.
             StudyError: another process tunes this study.
             Interrupted: a signal came.
         """
+        _check_runs(self.engine.command)
         interrupts = Interrupts()
         with interrupts.active(), self.store.exclusive():
             tuner = self._tuner(interrupts, listener)
@@ -154,6 +158,30 @@ def engine_for(words: tuple[str, ...], seed: int) -> LocalEngine:
     command = LaunchCommand.parse(words)
     engine = "simulated" if runs_simulation(command) else "sglang"
     return _engine(RunConfig(engine=engine, seed=seed), command)
+
+
+def _check_goes_on(config: RunConfig, store: StudyStore) -> None:
+    """Refuses another configuration for a study that has measured something under its own.
+
+    A study without any value may be mended: nothing in it could be mixed up.
+    """
+    stored = store.directory / "study.yaml"
+    if not stored.exists():
+        return
+    before = from_yaml(stored)
+    store = StudyStore(store.name, storage=before.storage)
+    if any(record.objectives for record in store.records(store.open())):
+        check_same(config, before, store.name)
+
+
+def _check_runs(command: LaunchCommand) -> None:
+    program = command.argv[0]
+    if shutil.which(program) is None:
+        exists = Path(program).exists()
+        raise LaunchError(
+            f"the launch command {program!r} {'is not executable' if exists else 'does not exist'}",
+            hint="check the words after --; is SGLang installed in this environment?",
+        )
 
 
 def _command(config: RunConfig) -> LaunchCommand:

@@ -8,6 +8,7 @@ trial's user attribute ``record`` as well; the storage is the truth, the files a
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import warnings
@@ -17,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna import logging as optuna_logging
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.core.objective import DIRECTIONS, LATENCY, THROUGHPUT
@@ -105,10 +107,16 @@ class StudyStore:
             raise StudyError(f"the storage {self._location} holds no study {self.name!r}") from None
 
     def create(self, sampler: BaseSampler) -> optuna.Study:
-        """The study, made if it does not exist, with its two named directions."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        """The study, made if it does not exist, with its two named directions.
+
+        Call it only inside ``exclusive``.
+
+        Raises:
+            StudyError: the storage cannot be written or read.
+        """
         if "://" not in self._location:
-            Path(self._location).parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(Path(self._location).parent)
+            _drop_unfinished_line(Path(self._location))
         study = optuna.create_study(
             study_name=self.name,
             storage=self._storage(),
@@ -123,12 +131,14 @@ class StudyStore:
         return study
 
     def _storage(self) -> BaseStorage:
+        optuna_logging.set_verbosity(optuna_logging.WARNING)  # progress is told by our own events
         try:
             if "://" in self._location:
                 return RDBStorage(self._location)
             return JournalStorage(JournalFileBackend(self._location))
         except Exception as error:  # every database driver has its own
-            raise StudyError(f"the storage {self._location} cannot be opened: {error}") from error
+            reason = str(error).partition("\n")[0]
+            raise StudyError(f"the storage {self._location} cannot be opened: {reason}") from error
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -137,7 +147,7 @@ class StudyStore:
         Raises:
             StudyError: another process tunes it now.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.directory)
         with (self.directory / "tuner.lock").open("a+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,6 +213,38 @@ class StudyStore:
         storage.set_trial_user_attr(frozen._trial_id, "record", record.to_dict())
         self.write_record(record)
         study.tell(frozen.number, state=TrialState.FAIL)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(f"the folder {path} cannot be made: {error.strerror}") from None
+
+
+def _drop_unfinished_line(journal: Path) -> None:
+    """Cuts off a last line that a power failure or a full disk left unfinished.
+
+    Optuna passes over such a line when it reads, but appends to it, and then reads nothing more.
+    A journal that is no journal at all stays as it is.
+    """
+    if not journal.is_file():
+        return
+    lock = JournalFileSymlinkLock(str(journal))
+    lock.acquire()
+    try:
+        *whole, last = journal.read_bytes().splitlines(keepends=True)[-2:] or [b"\n"]
+        if whole and _is_entry(whole[0]) and not _is_entry(last):
+            os.truncate(journal, journal.stat().st_size - len(last))
+    finally:
+        lock.release()
+
+
+def _is_entry(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict) and line.endswith(b"\n")
+    except ValueError:
+        return False
 
 
 def interrupted_record(number: int, flags: Flags, evidence: str) -> TrialRecord:

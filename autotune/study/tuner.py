@@ -15,6 +15,7 @@ from autotune.errors import Interrupted, LaunchError
 from autotune.events import Listener, StudyEnded, TrialEnded, TrialStarted
 from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted, is_interrupted
 from autotune.space import SearchSpace
+from autotune.space.rules import DRAFT, STEPS, TOPK
 from autotune.study.budget import Budget
 from autotune.study.evaluate import Evaluator, TrialRole
 from autotune.study.interrupt import Interrupts
@@ -26,19 +27,12 @@ flags differ by up to 7 % (repeats published for one H100 configuration)."""
 MAX_LAUNCHES = 3
 """Launches of one configuration at most; more of them teach less than other configurations."""
 
-FIRST_TRIALS: tuple[dict[str, FlagValue], ...] = (
-    {
-        "speculative_num_steps": 3,
-        "speculative_eagle_topk": 1,
-        "speculative_num_draft_tokens": 4,
-    },
-    {
-        "speculative_num_steps": 5,
-        "speculative_eagle_topk": 4,
-        "speculative_num_draft_tokens": 8,
-    },
+_TREES = ((3, 1, 4), (5, 1, 6), (3, 2, 6), (5, 4, 8))
+FIRST_TRIALS: tuple[dict[str, FlagValue], ...] = tuple(
+    dict(zip((STEPS, TOPK, DRAFT), tree, strict=True)) for tree in _TREES
 )
-"""SGLang's own two automatic choices: good places to start, whatever the model."""
+"""Good places to start whatever the model: SGLang's own two automatic choices, (3, 1, 4) and
+(5, 4, 8), and between them a deeper chain and a small tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +144,8 @@ class Tuner:
         return legal if legal.items() >= start.items() else None
 
     def _baseline_flags(self) -> Flags:
-        return next((r.flags for r in self.records if r.role == "baseline"), self.baseline)
+        measured = (r for r in self.records if r.role == "baseline" and r.objectives is not None)
+        return next((r.flags for r in measured), self.baseline)
 
     def _replicate(self) -> Proposal:
         """One more launch of the contender with the fewest, so that noise does not decide.
@@ -173,17 +168,19 @@ class Tuner:
     def _enqueued(self, flags: Flags, role: TrialRole, reason: str = "") -> Proposal:
         """A trial with these flags; without Optuna parameters where the space lacks them."""
         inside = self.space.contains(flags)
-        self.study.enqueue_trial({n: flags[n] for n in self.space.parameters} if inside else {})
-        trial = self.study.ask()
-        if inside:
-            flags = self.space.suggest(trial)
+        # Held back: a signal here would leave a queued trial behind, for another run to stumble on.
+        with self.interrupts.shield():
+            self.study.enqueue_trial({n: flags[n] for n in self.space.parameters} if inside else {})
+            trial = self.study.ask()
+            if inside:
+                flags = self.space.suggest(trial)
+            trial.set_user_attr("flags", dict(flags))
         return Proposal(flags, role, reason, trial)
 
     # ---- one trial ----------------------------------------------------------------------------
 
     def _run(self, proposal: Proposal) -> TrialRecord:
         trial, flags = proposal.trial, dict(proposal.flags)
-        trial.set_user_attr("flags", flags)
         self.listener(TrialStarted(trial.number, flags, proposal.role, proposal.reason))
         directory = self.store.trial_directory(trial.number)
         try:
