@@ -53,10 +53,8 @@ def _row(view: StudyView, table: TrialTable, ranking: Ranking, standing: Standin
         for name, other in (("best", ranking.best), ("knee", ranking.knee))
         if other is standing
     ]
-    if len(standing.trials) > 1:
-        marks.append(f"{len(standing.trials)} launches, this row is the first")
-    row = table.row(view.record(standing.trial), standing.gain_vs_baseline_pct)
-    return row + (f"  ({', '.join(marks)})" if marks else "")
+    row = table.pooled(standing, view.record(standing.trial))
+    return row + (f"  ← {' and '.join(marks)}" if marks else "")
 
 
 def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autotune.cli import words
+from autotune.core.ranking import Standing
 from autotune.core.trial import Flags, TrialRecord
 
 Row = list[str]
@@ -37,23 +38,36 @@ class TrialTable:
 
     def row(self, record: TrialRecord, gain_pct: float | None) -> str:
         """One trial: its values, or why it has none; then what to keep in mind."""
-        lead = self.lead(record.number, record.flags)
         if record.failure is not None:
-            return lead + words.failure(record)
-        cells = ["baseline" if record.role == "baseline" else self._gain(record, gain_pct)]
-        accept = next((p.accept_length for p in record.phases if p.accept_length), None)
-        cells.append(f"{accept:.2f}" if accept else "–")
-        cells.append(str(record.effective.get("max_running_requests", "–")))
+            return self.lead(record.number, record.flags) + words.failure(record)
         latency = [p.turn_latency_s for p in record.phases if p.role == "latency"]
         served = {p.concurrency: p.output_tok_s for p in record.phases if p.role == "serving"}
         measured = [words.seconds(latency[0]) if latency else "–"]
         measured += [words.tok_s(served[c]) if c in served else "–" for c in self.serving]
-        widths = self._widths()[1 + len(self.flags) :]
-        line = "".join(f"{c:<{w}}" for c, w in zip([*measured, *cells], widths, strict=True))
         notes = "; ".join(caveat.text for caveat in record.warnings)
-        return (lead + line + (f"! {notes}" if notes else "")).rstrip()
+        return self._values(record, measured, gain_pct) + (f"  ! {notes}" if notes else "")
+
+    def pooled(self, standing: Standing, record: TrialRecord) -> str:
+        """One configuration: its values over all its launches; ``record`` is the first of them."""
+        if len(standing.trials) == 1:
+            return self.row(record, standing.gain_vs_baseline_pct)
+        measured = [words.seconds(standing.latency_s), words.tok_s(standing.throughput_tok_s)]
+        measured += [""] * (len(self.serving) - 1)
+        numbers = ", ".join(map(str, standing.trials))
+        values = self._values(record, measured, standing.gain_vs_baseline_pct)
+        return f"{values}  trials {numbers} together"
+
+    def _values(self, record: TrialRecord, measured: Row, gain_pct: float | None) -> str:
+        accept = next((p.accept_length for p in record.phases if p.accept_length), None)
+        limit = record.effective.get("max_running_requests", "–")
+        cells = [*measured, self._gain(record, gain_pct), f"{accept:.2f}" if accept else "–"]
+        widths = self._widths()[1 + len(self.flags) :]
+        line = "".join(f"{c:<{w}}" for c, w in zip([*cells, str(limit)], widths, strict=True))
+        return (self.lead(record.number, record.flags) + line).rstrip()
 
     def _gain(self, record: TrialRecord, gain_pct: float | None) -> str:
+        if record.role == "baseline":
+            return "baseline"
         text = "" if gain_pct is None else words.gain(gain_pct)
         return text + (" (SLO)" if record.status == "infeasible" else "")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from autotune.core.trial import Interval, TrialRecord
 
 SHORT_FLAGS = {
@@ -53,10 +55,20 @@ def clock(duration_s: float) -> str:
     return f"{int(duration_s) // 60}:{int(duration_s) % 60:02d}"
 
 
+_KINDS = {
+    "kv_does_not_fit": "no room for the KV cache",
+    "graph_capture_oom": "out of memory in graph capture",
+    "runtime_oom": "out of memory while serving",
+    "weights_do_not_fit": "the weights do not fit",
+    "bad_flag": "the server does not know a flag",
+    "gpu_busy": "another process holds the GPU",
+}
+
+
 def failure(record: TrialRecord) -> str:
-    """One line about a failed trial: when, what, and what was learned."""
+    """One line about a failed trial: when, what, and what would help."""
     assert record.failure is not None
-    kind = str(record.failure.kind).replace("_", " ")
+    kind = str(record.failure.kind)
     after = duration(record.timings.get("launch_s", 0.0) + record.timings.get("measure_s", 0.0))
-    remedy = record.failure.remedy.split(";")[0]
-    return f"failed after {after}: {kind} ({record.failure.stage}). {remedy}"
+    remedy = re.split(r"[;:]", record.failure.remedy)[0]
+    return f"failed after {after}: {_KINDS.get(kind, kind.replace('_', ' '))} · {remedy}"

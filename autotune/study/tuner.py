@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import optuna
+from optuna.trial import TrialState
 
 from autotune.core.objective import Objective
 from autotune.core.ranking import FlagKey, Ranking, Standing, flag_key, rank
@@ -65,6 +66,8 @@ class Tuner:
     listener: Listener
     records: list[TrialRecord] = field(default_factory=list)
     _started_mono_s: float = field(default_factory=time.monotonic)
+    _others: list[optuna.trial.Trial] = field(default_factory=list)
+    """Queued trials of somebody else that came before one of ours."""
 
     def run(self) -> str:
         """Tunes until a budget or the space is used up; returns the reason in words.
@@ -75,19 +78,25 @@ class Tuner:
         """
         self.store.close_stale(self.study)
         self.records = self.store.records(self.study)
+        try:
+            reason = self._tune()
+        finally:
+            with self.interrupts.shield():
+                self.store.close_stale(self.study)
+        self.listener(StudyEnded(reason))
+        return reason
+
+    def _tune(self) -> str:
         self._ensure_baseline()
         while True:
             reason = self._why_stop()
             if reason is not None:
-                break
+                return reason
             try:
                 proposal = self._next()
             except SpaceExhausted:
-                reason = "nothing is left to learn: every configuration of the space was launched"
-                break
+                return "nothing is left to learn: every configuration of the space was launched"
             self._run(proposal)
-        self.listener(StudyEnded(reason))
-        return reason
 
     def ranking(self) -> Ranking:
         """The records so far under the study's objective."""
@@ -108,11 +117,14 @@ class Tuner:
             )
 
     def _next(self) -> Proposal:
-        """The next launch: what was cut off, then known good starts, then the sampler's.
+        """The next launch: what was queued or cut off, then known good starts, then the sampler's.
 
         Raises:
             SpaceExhausted: no configuration and no contender is left.
         """
+        queued = self._queued()
+        if queued is not None:
+            return queued
         for lost in self._again():
             return self._enqueued(lost, "search", "cut off before")
         taken = {flag_key(r.flags) for r in self.records}
@@ -170,12 +182,28 @@ class Tuner:
         inside = self.space.contains(flags)
         # Held back: a signal here would leave a queued trial behind, for another run to stumble on.
         with self.interrupts.shield():
-            self.study.enqueue_trial({n: flags[n] for n in self.space.parameters} if inside else {})
+            params = {n: flags[n] for n in self.space.parameters} if inside else {}
+            self.study.enqueue_trial(params, user_attrs={"flags": dict(flags)})
             trial = self.study.ask()
+            while trial.user_attrs.get("flags") != flags:
+                self._others.append(trial)
+                trial = self.study.ask()
             if inside:
                 flags = self.space.suggest(trial)
-            trial.set_user_attr("flags", dict(flags))
         return Proposal(flags, role, reason, trial)
+
+    def _queued(self) -> Proposal | None:
+        """A trial that somebody else has queued in the storage, as from a notebook; None: none."""
+        with self.interrupts.shield():
+            if self._others:
+                trial = self._others.pop(0)
+            elif self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+                trial = self.study.ask()
+            else:
+                return None
+            flags = trial.user_attrs.get("flags") or self.space.suggest(trial)
+            trial.set_user_attr("flags", dict(flags))
+        return Proposal(flags, "search", "queued by you", trial)
 
     # ---- one trial ----------------------------------------------------------------------------
 

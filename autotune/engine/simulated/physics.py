@@ -36,6 +36,10 @@ EAGER_SLOWDOWN = 2.2
 class StateCapacity:
     """Running limit of a hybrid model: ``at_zero - per_draft * draft ** power`` requests at
     fraction ``at_fraction``, plus ``per_gb`` requests for each GB more in the static pool.
+
+    That law is measured up to 6 draft tokens and falls below zero soon after. ``tail`` requests
+    times GB per draft token, for each GB of the pool, keep it from there: memory divided by the
+    states of one request.
     """
 
     at_zero: float
@@ -43,6 +47,7 @@ class StateCapacity:
     power: float
     at_fraction: float
     per_gb: float
+    tail: float
     move_ms: float
     """Milliseconds per cycle to move the states of one request at one draft token."""
     move_power: float
@@ -192,7 +197,8 @@ class Deployment:
         extra_gb = (self.mem_fraction - state.at_fraction) * self.machine.gpu_memory_gb
         draft = self.speculation.draft_tokens
         taken = state.per_draft * float(draft**state.power)
-        slots = state.at_zero - taken + state.per_gb * extra_gb
+        fitted = state.at_zero - taken + state.per_gb * extra_gb
+        slots = max(fitted, state.tail * self.kv_pool_gb / draft)
         return max(0, min(self.max_running_requests, round(slots)))
 
     @property
