@@ -80,9 +80,10 @@ class Tuner:
         self.records = self.store.records(self.study)
         try:
             reason = self._tune()
-        finally:
+        except Interrupted:
             with self.interrupts.shield():
-                self.store.close_stale(self.study)
+                self.store.close_stale(self.study)  # asked for, but not begun
+            raise
         self.listener(StudyEnded(reason))
         return reason
 

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from autotune.core.trial import FailureKind, Flags
+from autotune.errors import Interrupted, LaunchError
+from autotune.events import StudyEnded, TrialEnded, TrialStarted
+from autotune.space import load_space
+
+from .fakes import Bench, Model, Outcome, asked, chain, cut_off, roles, trade_off
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def failing_at(steps: int, kind: FailureKind = FailureKind.GRAPH_CAPTURE_OOM) -> Model:
+    def model(flags: Flags, number: int) -> Outcome:
+        return kind if flags["speculative_num_steps"] == steps else trade_off(flags, number)
+
+    return model
+
+
+def interrupted_at(number: int) -> Model:
+    def model(flags: Flags, at: int) -> Outcome:
+        return cut_off() if at == number else trade_off(flags, at)
+
+    return model
+
+
+def test_the_baseline_is_first_and_the_whole_space_follows(bench: Bench) -> None:
+    tuner = bench.tuner()
+    reason = tuner.run()
+    assert asked(tuner)[0] == 2 and roles(tuner) == ["baseline"] + ["search"] * 4
+    assert sorted(asked(tuner)) == [1, 2, 3, 4, 5]
+    assert "every configuration" in reason
+    assert isinstance(bench.events[-1], StudyEnded)
+
+
+def test_usual_starting_points_come_before_the_sampler(bench: Bench) -> None:
+    tuner = bench.tuner(trials=3)
+    tuner.run()
+    assert asked(tuner) == [2, 3, 5]
+    reasons = [e.reason for e in bench.events if isinstance(e, TrialStarted)]
+    assert reasons == ["your own flags", "a usual starting point", "a usual starting point"]
+
+
+def test_usual_starting_points_keep_the_memory_fraction_of_the_baseline(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, load_space("speculative"), chain(2) | {"mem_fraction_static": 0.81})
+    tuner = bench.tuner(trials=4)
+    tuner.run()
+    assert [r.flags["mem_fraction_static"] for r in bench.records()] == [0.81] * 4
+    trees = [tuple(r.flags.values())[:3] for r in bench.records()]
+    assert trees[1] == (3, 1, 4) and len(set(trees)) == 4
+
+
+def test_a_failed_trial_is_data_and_the_study_goes_on(bench: Bench) -> None:
+    tuner = bench.tuner(failing_at(5))
+    tuner.run()
+    assert sorted(asked(tuner)) == [1, 2, 3, 4, 5]
+    failed = [r for r in bench.records() if r.status == "failed"]
+    assert [r.flags["speculative_num_steps"] for r in failed] == [5]
+    assert failed[0].objectives is None
+    states = {t.number: t.state for t in bench.store.open().trials}
+    assert states[failed[0].number] is TrialState.FAIL
+
+
+def test_contenders_are_launched_again_three_times_at_most(bench: Bench) -> None:
+    """All within a percent: noise must not decide."""
+
+    def model(flags: Flags, number: int) -> Outcome:
+        return 1.0 + 0.001 * int(flags["speculative_num_steps"]), 1000.0
+
+    tuner = bench.tuner(model, trials=50)
+    tuner.run()
+    assert len(asked(tuner)) == 15
+    assert all(asked(tuner).count(steps) == 3 for steps in range(1, 6))
+    assert roles(tuner)[5:] == ["replicate"] * 10
+    # As evenly as can be: nobody gets a third launch before all have a second.
+    assert sorted(asked(tuner)[5:10]) == [1, 2, 3, 4, 5]
+
+
+def test_a_clear_winner_is_not_launched_again(bench: Bench) -> None:
+    tuner = bench.tuner(trials=50)
+    tuner.run()
+    assert "replicate" not in roles(tuner)
+
+
+def test_a_baseline_that_fails_ends_the_study_and_is_tried_again(bench: Bench) -> None:
+    with pytest.raises(LaunchError) as caught:
+        bench.tuner(failing_at(2)).run()
+    assert "graph_capture_oom" in caught.value.message
+    assert "the line of the log" in caught.value.message
+    assert "the remedy" in caught.value.hint
+    tuner = bench.tuner(trials=3)
+    tuner.run()
+    assert asked(tuner)[0] == 2 and roles(tuner)[0] == "baseline"
+
+
+def test_a_budget_of_one_that_a_failed_baseline_used_still_retries_the_baseline(
+    bench: Bench,
+) -> None:
+    with pytest.raises(LaunchError):
+        bench.tuner(failing_at(2), trials=1).run()
+    tuner = bench.tuner(trials=1)
+    tuner.run()
+    assert roles(tuner) == ["baseline"]
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_what_a_signal_cut_off_is_launched_first_by_the_next_run(bench: Bench, number: int) -> None:
+    first = bench.tuner(interrupted_at(number))
+    with pytest.raises(Interrupted):
+        first.run()
+    lost = bench.records()[-1]
+    assert lost.failure is not None and lost.failure.kind is FailureKind.INTERRUPTED
+    assert lost.failure.evidence == "signal 15"
+    assert lost.flags == chain(asked(first)[-1])
+    assert [t.state.name for t in bench.store.open().trials] == ["COMPLETE"] * number + ["FAIL"]
+    second = bench.tuner()
+    second.run()
+    assert asked(second)[0] == asked(first)[-1]
+    done = [r.flags["speculative_num_steps"] for r in bench.records() if r.objectives]
+    assert sorted(done, key=str) == [1, 2, 3, 4, 5]
+
+
+def test_an_interrupted_trial_uses_no_launch_of_the_budget(bench: Bench) -> None:
+    with pytest.raises(Interrupted):
+        bench.tuner(interrupted_at(1), trials=3).run()
+    tuner = bench.tuner(trials=3)
+    tuner.run()
+    assert len([r for r in bench.records() if r.objectives]) == 3
+
+
+def test_an_error_of_the_program_closes_the_trial_too(bench: Bench) -> None:
+    def model(flags: Flags, number: int) -> Outcome:
+        return RuntimeError("a bug") if number == 1 else trade_off(flags, number)
+
+    with pytest.raises(RuntimeError):
+        bench.tuner(model).run()
+    trial = bench.store.open().trials[1]
+    assert trial.state is TrialState.FAIL
+    assert "a bug" in trial.user_attrs["record"]["failure"]["evidence"]
+
+
+def test_a_trial_that_a_dead_tuner_left_running_is_closed_and_launched_again(
+    bench: Bench,
+) -> None:
+    tuner = bench.tuner(trials=1)
+    tuner.run()
+    tuner.study.enqueue_trial({"speculative_num_steps": 4})
+    trial = tuner.study.ask()
+    trial.set_user_attr("flags", chain(4))
+    second = bench.tuner(trials=3)
+    second.run()
+    assert asked(second)[0] == 4
+    closed = bench.records()[1]
+    assert closed.failure is not None and closed.failure.kind is FailureKind.INTERRUPTED
+    assert bench.store.open().trials[1].state is TrialState.FAIL
+
+
+def test_a_signal_between_trials_leaves_nothing_running_or_queued(bench: Bench) -> None:
+    tuner = bench.tuner()
+    with tuner.interrupts.active():
+        suggest = tuner.study.ask
+
+        def ask() -> optuna.trial.Trial:
+            if len(asked(tuner)) == 2:
+                signal.raise_signal(signal.SIGTERM)
+            return suggest()
+
+        tuner.study.ask = ask  # type: ignore[method-assign,assignment]
+        with pytest.raises(Interrupted):
+            tuner.run()
+    states = [t.state for t in bench.store.open().trials]
+    assert states == [TrialState.COMPLETE, TrialState.COMPLETE, TrialState.FAIL]
+    second = bench.tuner()
+    second.run()
+    assert sorted(asked(tuner) + asked(second)) == [1, 2, 3, 4, 5]
+
+
+def test_queued_trials_of_others_are_launched_after_the_baseline(bench: Bench) -> None:
+    study = bench.tuner().study
+    study.enqueue_trial({"speculative_num_steps": 4})
+    study.enqueue_trial({"speculative_num_steps": 1})
+    tuner = bench.tuner(trials=3)
+    tuner.run()
+    assert asked(tuner) == [2, 4, 1]
+    assert roles(tuner) == ["baseline", "search", "search"]
+
+
+def test_a_baseline_outside_the_space_is_launched_as_it_is(bench: Bench) -> None:
+    bench.baseline = chain(7)
+    tuner = bench.tuner(trials=2)
+    tuner.run()
+    assert asked(tuner)[0] == 7
+    assert bench.store.open().trials[0].params == {}
+
+
+def test_each_trial_says_how_it_went_and_what_is_best(bench: Bench) -> None:
+    bench.tuner(failing_at(5)).run()
+    ended = [e for e in bench.events if isinstance(e, TrialEnded)]
+    assert len(ended) == 5
+    assert ended[0].gain_pct == 0 and ended[0].best == 0
+    for event in ended:
+        assert (event.gain_pct is None) == (event.record.status == "failed")
+    assert ended[-1].best_gain_pct == max(e.gain_pct for e in ended if e.gain_pct is not None)
