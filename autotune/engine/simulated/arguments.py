@@ -121,8 +121,9 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
     """
     parser = build_parser()
     args = parser.parse_args(argv)
-    if args.speed <= 0 or args.startup_speed <= 0:
-        parser.error("argument --speed: must be above 0")
+    for flag in ("speed", "startup_speed"):
+        if getattr(args, flag) <= 0:
+            parser.error(f"argument --{flag.replace('_', '-')}: must be above 0")
     log: list[str] = []
     scenario = SCENARIOS[args.scenario]
     speculation = _resolve_speculation(args, scenario, log)

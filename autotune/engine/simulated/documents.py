@@ -78,11 +78,12 @@ def metrics(options: ServerOptions, pump: Pump) -> str:
         "spec_accept_length": accept,
         "num_retracted_requests_total": scheduler.n_retractions,
     }
-    label = f'{{model_name="{options.served_model_name}"}}'
+    name = options.served_model_name.replace("\\", r"\\").replace('"', r"\"")
+    label = f'{{model_name="{name}"}}'
     lines = []
-    for name, value in gauges.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# TYPE sglang:{name} {kind}", f"sglang:{name}{label} {value}"]
+    for gauge, value in gauges.items():
+        kind = "counter" if gauge.endswith("_total") else "gauge"
+        lines += [f"# TYPE sglang:{gauge} {kind}", f"sglang:{gauge}{label} {value}"]
     return "\n".join(lines) + "\n"
 
 

@@ -151,7 +151,7 @@ class Generation:
         tokens = self.tokens[: self.request.n_emitted]
         meta: dict[str, Any] = {
             "id": self.rid,
-            "finish_reason": {"type": self._reason()} if finished else None,
+            "finish_reason": self._finish_reason() if finished else None,
             "prompt_tokens": self.request.prompt_tok,
             "completion_tokens": self.request.n_emitted,
             "cached_tokens": self.request.cached_tok,
@@ -163,6 +163,10 @@ class Generation:
                 meta |= self._spec_details()
         ids = text.token_ids(tokens)
         return {"text": "".join(tokens), "output_ids": ids, "meta_info": meta}
+
+    def _finish_reason(self) -> dict[str, Any]:
+        reason = self._reason()
+        return {"type": reason} | ({"length": self.request.n_emitted} if reason == "length" else {})
 
     def _spec_details(self) -> dict[str, Any]:
         request = self.request
@@ -185,14 +189,14 @@ def read_generation(path: str, body: dict[str, Any], options: ServerOptions) -> 
     """
     shape = _SHAPES[path]
     pieces, seed = _read_prompt(shape, body)
-    sampling = body.get("sampling_params") or {} if shape == "generate" else body
-    max_tok = _read_max_tok(shape, sampling)
+    sampling = _mapping(body, "sampling_params") if shape == "generate" else body
+    max_tok = min(_read_max_tok(shape, sampling), options.scenario.machine.context_tok)
     ignores_end = bool(sampling.get("ignore_eos", False))
     natural_tok = max_tok if ignores_end else text.answer_length(seed, 1 << 30)
     tokens = text.answer_tokens(seed, natural_tok)
     n_tok = min(max_tok, natural_tok)
     request = Request(pieces, n_tok, text.pieces_of("".join(tokens[:n_tok])))
-    wants = body.get("stream_options") or {}
+    wants = _mapping(body, "stream_options")
     return Generation(
         shape=shape,
         request=request,
@@ -207,12 +211,19 @@ def read_generation(path: str, body: dict[str, Any], options: ServerOptions) -> 
     )
 
 
+def _mapping(body: dict[str, Any], name: str) -> dict[str, Any]:
+    value = body.get(name) or {}
+    if not isinstance(value, dict):
+        raise RequestError(f"{name} must be a JSON object, got {value!r}.")
+    return value
+
+
 def _read_max_tok(shape: Shape, sampling: dict[str, Any]) -> int:
     names = {"generate": ("max_new_tokens",)}.get(shape, ("max_completion_tokens", "max_tokens"))
     value = next((sampling[n] for n in names if sampling.get(n) is not None), None)
     if value is None:
         return _DEFAULT_MAX_TOK[shape]
-    if not isinstance(value, int) or value < 1:
+    if type(value) is not int or value < 1:
         raise RequestError(f"{names[-1]} must be at least 1, got {value!r}.")
     return value
 
@@ -223,7 +234,7 @@ def _read_prompt(shape: Shape, body: dict[str, Any]) -> tuple[tuple[Piece, ...],
         return _read_messages(body.get("messages"))
     ids = body.get("input_ids")
     prompt = body.get("text") if shape == "generate" else body.get("prompt")
-    if ids is not None and all(isinstance(i, int) for i in ids):
+    if isinstance(ids, list) and ids and all(type(i) is int for i in ids):
         pieces, raw = text.pieces_of_ids(ids), repr(ids)
     elif isinstance(prompt, str) and prompt:
         pieces, raw = text.pieces_of(prompt), prompt
@@ -245,4 +256,6 @@ def _read_messages(messages: object) -> tuple[tuple[Piece, ...], int]:
         pieces.append(Piece(hash(role), _ROLE_TOK))
         pieces.extend(text.pieces_of(content))
         seed = zlib.crc32(content.encode(), zlib.crc32(role.encode(), seed))
+    # The template ends with the head of the answer, which the next turn so finds in the cache.
+    pieces.append(Piece(hash("assistant"), _ROLE_TOK))
     return tuple(pieces), seed

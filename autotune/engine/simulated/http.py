@@ -7,6 +7,7 @@ server-sent events with chunked transfer coding. It trusts its clients; it is no
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -34,7 +35,7 @@ class Reply:
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._chunked = False
+        self.has_begun = False
         self.on_disconnect: Callable[[], None] | None = None
 
     def document(
@@ -55,7 +56,6 @@ class Reply:
         )
 
     def start_events(self) -> None:
-        self._chunked = True
         self._head(
             200, "content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked"
         )
@@ -68,6 +68,7 @@ class Reply:
         self._transport.write(b"0\r\n\r\n")
 
     def _head(self, status: int, headers: str) -> None:
+        self.has_begun = True
         phrase = HTTPStatus(status).phrase
         self._transport.write(f"HTTP/1.1 {status} {phrase}\r\n{headers}\r\n\r\n".encode())
 
@@ -114,7 +115,13 @@ class HttpConnection(asyncio.Protocol):
 
     async def _answer(self, request: HttpRequest, reply: Reply) -> None:
         assert self._transport is not None
-        await self._handler(request, reply)
+        try:
+            await self._handler(request, reply)
+        except Exception as error:
+            traceback.print_exc()
+            if not reply.has_begun:
+                reply.error(500, repr(error))
+            self._transport.close()
         self._reply = self._task = None
         if request.headers.get("connection", "").lower() == "close":
             self._transport.close()

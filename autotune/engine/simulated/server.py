@@ -67,7 +67,7 @@ class SimulatedServer:
         }
 
     async def handle(self, request: HttpRequest, reply: Reply) -> None:
-        """Answers one request; never raises."""
+        """Answers one request."""
         route = self._routes.get(request.path)
         if route is None:
             reply.document({"detail": "Not Found"}, 404)
@@ -88,8 +88,7 @@ class SimulatedServer:
         try:
             server = await loop.create_server(lambda: HttpConnection(self.handle), host, port)
         except OSError as error:
-            log(f"ERROR:    [Errno {error.errno}] error while attempting to bind on address "
-                f"('{host}', {port}): address already in use")  # fmt: skip
+            log(f"ERROR:    {error}")
             sys.exit(1)
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, self._stopping.set)
@@ -99,7 +98,7 @@ class SimulatedServer:
         await self._stopping.wait()
         log("SIGTERM received. Draining requests and shutting down...")
         server.close()
-        while not self.scheduler.is_idle and not pump.done():
+        while self._by_rid and not pump.done():
             await asyncio.sleep(0.02)
         pump.cancel()
 
@@ -161,6 +160,8 @@ class SimulatedServer:
         generation = read_generation(request.path, body, self.options)
         self._check_fits(generation)
         rid = str(body.get("rid") or f"{next(self._ids):032x}")
+        if rid in self._by_rid:
+            raise RequestError(f"Duplicate request ID detected: {rid}")
         generation.begin(rid, int(time.time()), self.pump.clock.now_s)
         self._by_rid[rid] = generation
         done = asyncio.get_running_loop().create_future()
