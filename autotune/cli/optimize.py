@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--time", "time_s", metavar="2h", help="Wall time at most, of this run.")
 @click.option("--gpu-hours", type=float, metavar="X", help="GPU hours at most, over all runs.")
 @click.option("--latency-concurrency", type=int, metavar="C", help="Requests in flight [1].")
-@click.option("--serving-concurrency", metavar="C,C", help="Requests in flight [16].")
+@click.option("--serving-concurrency", metavar="C,C", help="Requests in flight [16,32].")
 @click.option("--slo", multiple=True, metavar="'M<=X'", help="Limit, such as 'ttft_p95_s<=0.5'.")
 @click.option("--storage", metavar="PATH|URL", help="Journal file or database of the study.")
 @click.option("--seed", type=int, metavar="N", help="Seed of the search and the workload [0].")

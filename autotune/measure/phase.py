@@ -28,7 +28,7 @@ HealthCheck = Callable[[], None]
 _WATCH_S = 0.05
 _N_LATENCY = 24
 """Requests of a latency phase: enough turns for a median that holds to 2 %."""
-_SERVING_TURNOVERS = 5
+_SERVING_TURNOVERS = 4
 """How often the whole batch is replaced inside the window of a serving phase."""
 _SESSIONS_APART = 100_000
 

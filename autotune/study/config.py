@@ -47,7 +47,7 @@ class RunConfig:
     time_s: float | None = None
     gpu_hours: float | None = None
     latency_concurrency: int = 1
-    serving_concurrency: tuple[int, ...] = (16,)
+    serving_concurrency: tuple[int, ...] = (16, 32)
     slo: tuple[str, ...] = ()
     storage: str | None = None
     seed: int = 0
