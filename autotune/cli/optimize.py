@@ -75,7 +75,14 @@ def command(
 def _print_config(config: Any, origins: Any) -> None:  # noqa: ANN401
     from dataclasses import asdict
 
-    for name, value in asdict(config).items():
+    from autotune.engine.sglang.command import LaunchCommand
+    from autotune.study.store import masked
+
+    values = asdict(config) | {
+        "command": LaunchCommand(config.command).redacted().argv,
+        "storage": config.storage and masked(config.storage),
+    }
+    for name, value in values.items():
         shown = " ".join(map(str, value)) if isinstance(value, tuple) else value
         click.echo(f"{name:20} {'' if shown is None else shown!s:45} {origins[name]}")
 

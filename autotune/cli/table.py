@@ -44,7 +44,7 @@ class TrialTable:
         served = {p.concurrency: p.output_tok_s for p in record.phases if p.role == "serving"}
         measured = [words.seconds(latency[0]) if latency else "–"]
         measured += [words.tok_s(served[c]) if c in served else "–" for c in self.serving]
-        notes = "; ".join(caveat.text for caveat in record.warnings)
+        notes = words.notes(record)
         return self._values(record, measured, gain_pct) + (f"  ! {notes}" if notes else "")
 
     def pooled(self, standing: Standing, record: TrialRecord) -> str:

@@ -55,6 +55,23 @@ def clock(duration_s: float) -> str:
     return f"{int(duration_s) // 60}:{int(duration_s) % 60:02d}"
 
 
+def notes(record: TrialRecord) -> str:
+    """What to keep in mind about a trial; queueing at several loads is said once."""
+    queues = [p.concurrency for p in record.phases if _queues(record, p.concurrency)]
+    parts = [c.text for c in record.warnings if c.code != "concurrency_above_running_limit"]
+    if queues:
+        loads = " and ".join(f"C={c}" for c in queues)
+        limit = record.effective["max_running_requests"]
+        verb = "queues" if len(queues) == 1 else "queue"
+        parts.insert(0, f"{loads} {verb}: {limit} run{'s' if limit == 1 else ''} at once")
+    return "; ".join(parts)
+
+
+def _queues(record: TrialRecord, concurrency: int) -> bool:
+    limit = record.effective.get("max_running_requests")
+    return isinstance(limit, int) and limit < concurrency
+
+
 _KINDS = {
     "kv_does_not_fit": "no room for the KV cache",
     "graph_capture_oom": "out of memory in graph capture",

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -67,8 +68,12 @@ async def send_chat(
     *,
     max_output_tok: int,
     temperature: float,
+    stop: asyncio.Future[None] | None = None,
 ) -> RequestRecord:
-    """One streamed ``/v1/chat/completions`` request. Never raises for what the server does."""
+    """One streamed ``/v1/chat/completions`` request. Never raises for what the server does.
+
+    Once ``stop`` is done the request is broken off, and its record is marked as ``cut``.
+    """
     body = {
         "model": endpoint.model,
         "messages": messages,
@@ -78,10 +83,12 @@ async def send_chat(
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         "return_spec_tokens_details": True,
     }
-    return await _exchange(endpoint, "/v1/chat/completions", msgspec.json.encode(body))
+    return await _exchange(endpoint, "/v1/chat/completions", msgspec.json.encode(body), stop)
 
 
-async def _exchange(endpoint: Endpoint, path: str, body: bytes) -> RequestRecord:
+async def _exchange(
+    endpoint: Endpoint, path: str, body: bytes, stop: asyncio.Future[None] | None
+) -> RequestRecord:
     loop = asyncio.get_running_loop()
     host, port, tls, prefix = _address(endpoint.url)
     try:
@@ -96,23 +103,34 @@ async def _exchange(endpoint: Endpoint, path: str, body: bytes) -> RequestRecord
     try:
         sent_s = endpoint.now_s()
         transport.write(_head(endpoint, host, port, prefix + path, len(body)) + body)
-        stalled = await _until_closed(collector, endpoint, sent_s)
+        end = await _until_closed(collector, endpoint, sent_s, stop)
         done_s = endpoint.now_s()
     finally:
         transport.abort()
     record = read_record(collector.reads, sent_s, done_s)
-    return replace(record, error=f"no byte for {endpoint.stall_s:g} s") if stalled else record
+    if end == "silent":
+        return replace(record, error=f"no byte for {endpoint.stall_s:g} s")
+    return replace(record, error="", cut=True) if end == "stopped" else record
 
 
-async def _until_closed(collector: _Collector, endpoint: Endpoint, sent_s: float) -> bool:
-    """Waits for the server to close; True where it went silent instead."""
+async def _until_closed(
+    collector: _Collector, endpoint: Endpoint, sent_s: float, stop: asyncio.Future[None] | None
+) -> Literal["closed", "silent", "stopped"]:
+    """Waits for the server to close, unless it goes silent or we are told to stop."""
+    awaited = {collector.closed} if stop is None else {collector.closed, stop}
     while not collector.closed.done():
+        if stop is not None and stop.done():
+            return "stopped"
         heard_s = collector.reads[-1][0] if collector.reads else sent_s
         silent_s = (endpoint.now_s() - heard_s) / endpoint.time_scale
         if silent_s >= endpoint.stall_s:
-            return True
-        await asyncio.wait((collector.closed,), timeout=endpoint.stall_s - silent_s)
-    return False
+            return "silent"
+        await asyncio.wait(
+            awaited,
+            timeout=endpoint.stall_s - silent_s,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+    return "closed"
 
 
 def _head(endpoint: Endpoint, host: str, port: int, path: str, length: int) -> bytes:

@@ -49,7 +49,7 @@ def summarize(
         role=plan_role,
         concurrency=concurrency,
         n_requests=len(good),
-        n_failed=sum(not r.ok for r in records),
+        n_failed=sum(r.failed for r in records),
         duration_s=end_s - begin_s,
         ttft_s=median_interval(samples["ttft_s"]),
         tpot_s=median_interval(samples["tpot_s"]),

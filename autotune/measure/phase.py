@@ -1,9 +1,10 @@
-"""One load level: warm up, keep C requests in flight, measure in the steady window, drain.
+"""One load level: warm up, keep C requests in flight, measure in the steady window.
 
 Closed loop: each of C workers plays sessions one after the other, and a new session starts the
 moment one ends. The window opens once C requests are in flight and one turnover of the batch has
 passed, and closes with the last wanted request, while C are still in flight: what is measured is
-constant load, never the ramp or the tail of a burst.
+passed, and closes with the last wanted request, while C are still in flight; those are broken off,
+and their tokens inside the window still count. So what is measured is constant load,
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _N_LATENCY = 24
 _SERVING_TURNOVERS = 4
 """How often the whole batch is replaced inside the window of a serving phase."""
 _SESSIONS_APART = 100_000
+_LATENCY_WINDOW_S = 90.0
+"""One request at a time is slow to give a sample: a latency phase may take longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class PhasePlan:
     Attributes:
         concurrency: requests in flight, >= 1.
         n_requests: requests to end inside the window before the phase ends.
+        max_warm_s: server seconds after which the window opens all the same.
+        max_window_s: server seconds after which it closes all the same.
         first_session: number of the first session; phases must not share sessions, or the prefix
             cache of one would serve the next.
     """
@@ -48,6 +53,8 @@ class PhasePlan:
     concurrency: int
     n_requests: int
     first_session: int
+    max_warm_s: float = 20.0
+    max_window_s: float = 30.0
 
     @property
     def n_warm(self) -> int:
@@ -60,7 +67,7 @@ def plan_phases(
 ) -> tuple[PhasePlan, ...]:
     """The phases of one launch, lightest first, on disjoint sets of sessions."""
     n_latency = max(_N_LATENCY, _SERVING_TURNOVERS * latency_concurrency)
-    plans = [PhasePlan("latency", latency_concurrency, n_latency, 0)]
+    plans = [_latency_plan(latency_concurrency, n_latency)]
     for place, concurrency in enumerate(sorted(serving_concurrencies), start=1):
         n_requests = _SERVING_TURNOVERS * concurrency
         plans.append(PhasePlan("serving", concurrency, n_requests, _SESSIONS_APART * place))
@@ -71,10 +78,16 @@ def plan_levels(levels: tuple[int, ...]) -> tuple[PhasePlan, ...]:
     """A phase per concurrency, lightest first; only C=1 is a latency phase."""
     plans = []
     for place, concurrency in enumerate(levels):
-        n_requests = max(_N_LATENCY, _SERVING_TURNOVERS * concurrency)
-        role: Role = "latency" if concurrency == 1 else "serving"
-        plans.append(PhasePlan(role, concurrency, n_requests, _SESSIONS_APART * place))
+        if concurrency == 1:
+            plans.append(_latency_plan(1, _N_LATENCY))
+        else:
+            n_requests = max(_N_LATENCY, _SERVING_TURNOVERS * concurrency)
+            plans.append(PhasePlan("serving", concurrency, n_requests, _SESSIONS_APART * place))
     return tuple(plans)
+
+
+def _latency_plan(concurrency: int, n_requests: int) -> PhasePlan:
+    return PhasePlan("latency", concurrency, n_requests, 0, max_window_s=_LATENCY_WINDOW_S)
 
 
 def measure_phase(
@@ -107,9 +120,15 @@ class _Run:
     closed_s: float | None = None
     _n_flying: int = 0
     _n_measured: int = 0
+    _began_s: float = 0.0
+    _stop: asyncio.Future[None] | None = None
 
     async def play(self, check: HealthCheck) -> Phase:
         cpu_s, wall_s = time.process_time(), time.perf_counter()
+        self._stop, self._began_s = (
+            asyncio.get_running_loop().create_future(),
+            self.endpoint.now_s(),
+        )
         sessions = self._sessions()
         workers = [asyncio.create_task(self._work(sessions)) for _ in range(self.plan.concurrency)]
         watcher = asyncio.create_task(_watch(check))
@@ -157,11 +176,13 @@ class _Run:
             messages,
             max_output_tok=max_output_tok,
             temperature=self.workload.temperature,
+            stop=self._stop,
         )
         self._fly(-1)
         self.records.append(record)
-        self._move_window(record.done_s)
-        if not record.ok:
+        if not record.cut:
+            self._move_window(record.done_s)
+        if record.failed:
             await asyncio.sleep(0.05)  # a server that refuses everything must not be hammered
         return record
 
@@ -170,22 +191,31 @@ class _Run:
         self.in_flight.append((self.endpoint.now_s(), self._n_flying))
 
     def _move_window(self, done_s: float) -> None:
-        """Opens the window after the warm-up, closes it after the last wanted request.
+        """Opens the window after the warm-up, closes it after the last wanted request or its time.
 
         It also closes once so many requests have failed that the phase cannot count any more: a
         server that hangs would hold every further request for the whole stall time.
         """
-        n_failed = sum(not record.ok for record in self.records)
-        if n_failed > FAILED_FRAC * (self.plan.n_warm + self.plan.n_requests):
-            self.closed_s = self.closed_s or done_s
+        plan, n_failed = self.plan, sum(record.failed for record in self.records)
+        if n_failed > FAILED_FRAC * (plan.n_warm + plan.n_requests):
+            self._close(done_s)
         elif self.opened_s is None:
-            if len(self.records) >= self.plan.n_warm:
+            waited_s = done_s - self._began_s
+            if len(self.records) >= (2 if waited_s >= plan.max_warm_s else plan.n_warm):
                 self.opened_s = done_s
         elif self.closed_s is None:
             self._n_measured += 1
-            self.progress(self._n_measured / self.plan.n_requests)
-            if self._n_measured >= self.plan.n_requests:
-                self.closed_s = done_s
+            open_s = done_s - self.opened_s
+            share = max(self._n_measured / plan.n_requests, open_s / plan.max_window_s)
+            self.progress(min(1.0, share))
+            if share >= 1.0:
+                self._close(done_s)
+
+    def _close(self, at_s: float) -> None:
+        if self.closed_s is None:
+            self.closed_s = at_s
+            assert self._stop is not None
+            self._stop.set_result(None)
 
 
 async def _watch(check: HealthCheck) -> None:

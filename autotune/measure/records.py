@@ -18,6 +18,7 @@ class RequestRecord:
         n_cached_tok: prompt tokens that the prefix cache held; None where not told.
         text: the answer, for the next turn of the session.
         error: why it does not count; empty when it does.
+        cut: our own end of the phase broke it off: its tokens count, its latencies do not.
     """
 
     sent_s: float
@@ -29,10 +30,15 @@ class RequestRecord:
     finish_reason: str = ""
     text: str = ""
     error: str = ""
+    cut: bool = False
 
     @property
     def ok(self) -> bool:
-        return not self.error and bool(self.arrivals)
+        return not self.error and not self.cut and bool(self.arrivals)
+
+    @property
+    def failed(self) -> bool:
+        return not self.ok and not self.cut
 
     @property
     def n_output_tok(self) -> int:
