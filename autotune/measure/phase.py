@@ -2,9 +2,9 @@
 
 Closed loop: each of C workers plays sessions one after the other, and a new session starts the
 moment one ends. The window opens once C requests are in flight and one turnover of the batch has
-passed, and closes with the last wanted request, while C are still in flight: what is measured is
 passed, and closes with the last wanted request, while C are still in flight; those are broken off,
-and their tokens inside the window still count. So what is measured is constant load,
+and their tokens inside the window still count. So what is measured is constant
+load, never the ramp or the tail of a burst.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from autotune.core.trial import TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.errors import StudyError
 from autotune.study.config import RunConfig, from_yaml, load_objective
-from autotune.study.store import STUDIES, StudyStore, find_study
+from autotune.study.store import MASK, STUDIES, StudyStore, find_study, masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,20 @@ def open_store(name: str | None, storage: str | None = None, root: Path = STUDIE
     """
     found = find_study(name, root)
     config = from_yaml(root / found / "study.yaml")
-    return StudyStore(found, storage=storage or config.storage, root=root)
+    return StudyStore(found, storage=storage or _storage_of(config), root=root)
+
+
+def _storage_of(config: RunConfig) -> str | None:
+    """The storage, with the password that ``study.yaml`` leaves out."""
+    if config.storage is None or MASK not in config.storage:
+        return config.storage
+    given = os.environ.get("AUTOTUNE_STORAGE", "")
+    if masked(given) != config.storage:
+        raise StudyError(
+            f"the storage {config.storage} needs its password",
+            hint="put the whole address into the environment variable AUTOTUNE_STORAGE",
+        )
+    return given
 
 
 def read_study(

@@ -27,7 +27,7 @@ from autotune.study.budget import Budget, settled
 from autotune.study.config import RunConfig, check_same, from_yaml, load_objective, to_yaml
 from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
-from autotune.study.store import StudyStore, slug
+from autotune.study.store import StudyStore, masked, slug
 from autotune.study.tuner import Tuner
 from autotune.workload.model import Workload, workload_named
 
@@ -65,7 +65,7 @@ class Session:
         if name is None:
             name = _default_name(config, command, objective)
         store = StudyStore(name, storage=config.storage)
-        config = replace(config, study=name)
+        config = replace(config, study=name, storage=config.storage and masked(config.storage))
         _check_goes_on(config, store)
         return cls(
             config=config,
@@ -169,8 +169,9 @@ def _check_goes_on(config: RunConfig, store: StudyStore) -> None:
     if not stored.exists():
         return
     before = from_yaml(stored)
-    store = StudyStore(store.name, storage=before.storage)
-    if any(record.objectives for record in store.records(store.open())):
+    if config.storage != before.storage or any(
+        record.objectives for record in store.records(store.open())
+    ):
         check_same(config, before, store.name)
 
 

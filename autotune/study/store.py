@@ -29,7 +29,14 @@ from autotune.core.trial import Failure, FailureKind, Flags, TrialRecord, record
 from autotune.errors import StudyError, UsageError, nearest
 
 STUDIES = Path("studies")
+MASK = "REDACTED"
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^/@]+@")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+def masked(location: str) -> str:
+    """A storage location without its password, fit for a file and a screen."""
+    return _PASSWORD.sub(rf"\g<1>{MASK}@", location)
 
 
 def check_name(name: str) -> str:
@@ -104,7 +111,9 @@ class StudyStore:
         try:
             return optuna.load_study(study_name=self.name, storage=self._storage(), sampler=sampler)
         except KeyError:
-            raise StudyError(f"the storage {self._location} holds no study {self.name!r}") from None
+            raise StudyError(
+                f"the storage {masked(self._location)} holds no study {self.name!r}"
+            ) from None
 
     def create(self, sampler: BaseSampler) -> optuna.Study:
         """The study, made if it does not exist, with its two named directions.
@@ -138,7 +147,9 @@ class StudyStore:
             return JournalStorage(JournalFileBackend(self._location))
         except Exception as error:  # every database driver has its own
             reason = str(error).partition("\n")[0]
-            raise StudyError(f"the storage {self._location} cannot be opened: {reason}") from error
+            raise StudyError(
+                masked(f"the storage {self._location} cannot be opened: {reason}")
+            ) from error
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
