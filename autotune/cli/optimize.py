@@ -120,7 +120,8 @@ def _tune(session: Session) -> str:
     from autotune.cli.progress import LiveProgress, PlainProgress, is_animated
     from autotune.cli.table import TrialTable
 
-    table = TrialTable(session.space.names, session.config.serving_concurrency)
+    config = session.config
+    table = TrialTable(session.space.names, config.latency_concurrency, config.serving_concurrency)
     progress = LiveProgress(table) if is_animated() else PlainProgress(table)
     with progress:
         return session.run(progress)
@@ -131,7 +132,7 @@ def _finish(session: Session, reason: str, as_json: bool) -> None:
     from autotune.errors import NoFeasibleConfiguration
     from autotune.study.reading import read_study
 
-    view = read_study(session.store.name)
+    view = read_study(session.store.name, storage=session.store.location)
     if as_json:
         options.print_json(view.ranking.to_dict(view.name) | {"stopped": reason})
     else:

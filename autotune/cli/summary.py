@@ -44,7 +44,8 @@ def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
 def table_of(view: StudyView) -> TrialTable:
     """The table whose columns fit a study."""
     found = next((r.flags for r in view.records if r.flags), {})
-    return TrialTable(list(found), view.config.serving_concurrency)
+    config = view.config
+    return TrialTable(list(found), config.latency_concurrency, config.serving_concurrency)
 
 
 def _row(view: StudyView, table: TrialTable, ranking: Ranking, standing: Standing) -> str:
@@ -53,7 +54,8 @@ def _row(view: StudyView, table: TrialTable, ranking: Ranking, standing: Standin
         for name, other in (("best", ranking.best), ("knee", ranking.knee))
         if other is standing
     ]
-    row = table.pooled(standing, view.record(standing.trial))
+    records = [view.record(number) for number in standing.trials]
+    row = table.pooled(records, standing.gain_vs_baseline_pct)
     return row + (f"  ← {' and '.join(marks)}" if marks else "")
 
 

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autotune.cli import words
-from autotune.core.ranking import Standing
+from autotune.core.ranking import pool
 from autotune.core.trial import Flags, TrialRecord
-
-Row = list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +16,18 @@ class TrialTable:
 
     Attributes:
         flags: names of the flag columns.
+        latency: concurrency of the latency column.
         serving: concurrencies that have a throughput column.
     """
 
     flags: Sequence[str]
+    latency: int
     serving: Sequence[int]
 
     _WIDTHS = (18, 22, 13, 7, 8)
 
     def header(self) -> str:
-        titles = ["#", *(words.short(name) for name in self.flags), "one turn, C=1"]
+        titles = ["#", *(words.short(name) for name in self.flags), f"one turn, C={self.latency}"]
         titles += [f"C={c}" for c in self.serving]
         return self._line([*titles, "vs baseline", "accept", "running"])
 
@@ -40,30 +40,31 @@ class TrialTable:
         """One trial: its values, or why it has none; then what to keep in mind."""
         if record.failure is not None:
             return self.lead(record.number, record.flags) + words.failure(record)
-        latency = [p.turn_latency_s for p in record.phases if p.role == "latency"]
-        served = {p.concurrency: p.output_tok_s for p in record.phases if p.role == "serving"}
-        measured = [words.seconds(latency[0]) if latency else "–"]
-        measured += [words.tok_s(served[c]) if c in served else "–" for c in self.serving]
         notes = words.notes(record)
-        return self._values(record, measured, gain_pct) + (f"  ! {notes}" if notes else "")
+        values = self._values([record], gain_pct)
+        return values + (f"  ! {notes}" if notes else "")
 
-    def pooled(self, standing: Standing, record: TrialRecord) -> str:
-        """One configuration: its values over all its launches; ``record`` is the first of them."""
-        if len(standing.trials) == 1:
-            return self.row(record, standing.gain_vs_baseline_pct)
-        measured = [words.seconds(standing.latency_s), words.tok_s(standing.throughput_tok_s)]
-        measured += [""] * (len(self.serving) - 1)
-        numbers = ", ".join(map(str, standing.trials))
-        values = self._values(record, measured, standing.gain_vs_baseline_pct)
-        return f"{values}  trials {numbers} together"
+    def pooled(self, records: Sequence[TrialRecord], gain_pct: float | None) -> str:
+        """One configuration: its values over all its launches, the first one first."""
+        if len(records) == 1:
+            return self.row(records[0], gain_pct)
+        numbers = ", ".join(str(record.number) for record in records)
+        return f"{self._values(records, gain_pct)}  trials {numbers} together"
 
-    def _values(self, record: TrialRecord, measured: Row, gain_pct: float | None) -> str:
-        accept = next((p.accept_length for p in record.phases if p.accept_length), None)
-        limit = record.effective.get("max_running_requests", "–")
-        cells = [*measured, self._gain(record, gain_pct), f"{accept:.2f}" if accept else "–"]
+    def _values(self, records: Sequence[TrialRecord], gain_pct: float | None) -> str:
+        first = records[0]
+        phases = [phase for record in records for phase in record.phases]
+        latency = [p.turn_latency_s for p in phases if p.role == "latency"]
+        cells = [words.seconds(pool(latency)) if latency else "–"]
+        for concurrency in self.serving:
+            served = [p.output_tok_s for p in phases if p.concurrency == concurrency]
+            cells.append(words.tok_s(pool(served)) if served else "–")
+        accept = next((p.accept_length for p in phases if p.accept_length), None)
+        limit = first.effective.get("max_running_requests", "–")
+        cells += [self._gain(first, gain_pct), f"{accept:.2f}" if accept else "–", str(limit)]
         widths = self._widths()[1 + len(self.flags) :]
-        line = "".join(f"{c:<{w}}" for c, w in zip([*cells, str(limit)], widths, strict=True))
-        return (self.lead(record.number, record.flags) + line).rstrip()
+        line = "".join(f"{c:<{w}}" for c, w in zip(cells, widths, strict=True))
+        return (self.lead(first.number, first.flags) + line).rstrip()
 
     def _gain(self, record: TrialRecord, gain_pct: float | None) -> str:
         if record.role == "baseline":

@@ -195,12 +195,18 @@ def _point(group: Sequence[TrialRecord]) -> tuple[float, float]:
 
 
 def _pool(group: Sequence[TrialRecord], name: str) -> Interval:
-    """Mean of the launches on the log scale.
+    return pool([record.objectives[name] for record in group if record.objectives])
+
+
+def pool(values: Sequence[Interval]) -> Interval:
+    """Mean of one value over several launches, on the log scale.
 
     The variance of a launch is at least what its own interval says, and at least what the launches
     differ by; the mean of n launches has an n-th of it.
+
+    Args:
+        values: at least one, all above zero.
     """
-    values = [record.objectives[name] for record in group if record.objectives]
     if len(values) == 1:
         return values[0]
     logs = [math.log(v.value) for v in values]
