@@ -77,14 +77,18 @@ def _storage_of(config: RunConfig) -> str | None:
 
 
 def read_study(
-    name: str | None, *, objective: Objective | None = None, root: Path = STUDIES
+    name: str | None,
+    *,
+    objective: Objective | None = None,
+    storage: str | None = None,
+    root: Path = STUDIES,
 ) -> StudyView:
     """Reads a study; ``objective`` replaces its own, as the weight may change after the run.
 
     Raises:
         StudyError: there is no such study, or its storage cannot be read.
     """
-    store = open_store(name, root=root)
+    store = open_store(name, storage, root)
     config = from_yaml(store.directory / "study.yaml")
     return StudyView(
         name=store.name,

@@ -91,12 +91,15 @@ class StudyStore:
         name: the study's name, see ``check_name``.
         storage: a database URL or a journal file; None: ``journal.log`` in the study's folder.
         root: the folder of all studies.
+
+    Attributes:
+        location: of the Optuna storage; may hold a password, see ``masked``.
     """
 
     def __init__(self, name: str, *, storage: str | None = None, root: Path = STUDIES) -> None:
         self.name = check_name(name)
         self.directory = root / name
-        self._location = storage or str(self.directory / "journal.log")
+        self.location = storage or str(self.directory / "journal.log")
 
     # ---- opening ------------------------------------------------------------------------------
 
@@ -106,13 +109,13 @@ class StudyStore:
         Raises:
             StudyError: it does not exist, or its storage cannot be read.
         """
-        if "://" not in self._location and not Path(self._location).exists():
-            raise StudyError(f"study {self.name!r} has no storage at {self._location}")
+        if "://" not in self.location and not Path(self.location).exists():
+            raise StudyError(f"study {self.name!r} has no storage at {self.location}")
         try:
             return optuna.load_study(study_name=self.name, storage=self._storage(), sampler=sampler)
         except KeyError:
             raise StudyError(
-                f"the storage {masked(self._location)} holds no study {self.name!r}"
+                f"the storage {masked(self.location)} holds no study {self.name!r}"
             ) from None
 
     def create(self, sampler: BaseSampler) -> optuna.Study:
@@ -123,9 +126,9 @@ class StudyStore:
         Raises:
             StudyError: the storage cannot be written or read.
         """
-        if "://" not in self._location:
-            _make_folder(Path(self._location).parent)
-            _drop_unfinished_line(Path(self._location))
+        if "://" not in self.location:
+            _make_folder(Path(self.location).parent)
+            _drop_unfinished_line(Path(self.location))
         study = optuna.create_study(
             study_name=self.name,
             storage=self._storage(),
@@ -142,13 +145,13 @@ class StudyStore:
     def _storage(self) -> BaseStorage:
         optuna_logging.set_verbosity(optuna_logging.WARNING)  # progress is told by our own events
         try:
-            if "://" in self._location:
-                return RDBStorage(self._location)
-            return JournalStorage(JournalFileBackend(self._location))
+            if "://" in self.location:
+                return RDBStorage(self.location)
+            return JournalStorage(JournalFileBackend(self.location))
         except Exception as error:  # every database driver has its own
             reason = str(error).partition("\n")[0]
             raise StudyError(
-                masked(f"the storage {self._location} cannot be opened: {reason}")
+                masked(f"the storage {self.location} cannot be opened: {reason}")
             ) from error
 
     @contextmanager
@@ -244,8 +247,12 @@ def _drop_unfinished_line(journal: Path) -> None:
     lock = JournalFileSymlinkLock(str(journal))
     lock.acquire()
     try:
-        *whole, last = journal.read_bytes().splitlines(keepends=True)[-2:] or [b"\n"]
-        if whole and _is_entry(whole[0]) and not _is_entry(last):
+        *before, last = journal.read_bytes().splitlines(keepends=True)[-2:] or [b""]
+        if not last or _is_entry(last):
+            return
+        if not before and not last.startswith(b'{"'):
+            raise StudyError(f"{journal} is no journal of Optuna", hint="give another --storage")
+        if not before or _is_entry(before[0]):
             os.truncate(journal, journal.stat().st_size - len(last))
     finally:
         lock.release()
