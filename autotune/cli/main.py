@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 
@@ -75,7 +76,10 @@ def group() -> None:
 
 def main() -> None:
     """Runs the command line and exits with the documented code."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == 130:  # one more Ctrl-C would end the interpreter with a traceback
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def run(argv: list[str]) -> int:
@@ -95,8 +99,8 @@ def run(argv: list[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort) as stop:
         # Inside a command click turns every KeyboardInterrupt into an Abort.
-        signal = stop if isinstance(stop, Interrupted) else stop.__cause__
-        return signal.exit_code if isinstance(signal, Interrupted) else 130
+        cause = stop if isinstance(stop, Interrupted) else stop.__cause__
+        return cause.exit_code if isinstance(cause, Interrupted) else 130
     except BrokenPipeError:
         sys.stderr.close()  # or Python complains about the pipe once more while it ends
         return 0

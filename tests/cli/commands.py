@@ -16,7 +16,8 @@ import psutil
 
 from autotune.engine.process import MARKER
 
-SPEED = 40
+SPEED = 60
+"""Quick, at the price of noise: these tests look at what is said and kept, not at the values."""
 LIMIT_S = 90
 
 
@@ -63,6 +64,7 @@ def optimize_words(
 ) -> list[str]:
     return [
         *("optimize", "--study", study, "--space", space, "--trials", str(trials)),
+        *("--serving-concurrency", "16"),
         *more,
         "--",
         *(serve or serve_words()),

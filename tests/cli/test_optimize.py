@@ -12,6 +12,7 @@ from typing import Any
 import optuna
 import pytest
 import yaml
+from optuna.storages.journal import JournalFileBackend
 
 from .commands import autotune, complaint, optimize_words, records, serve_words
 from .conftest import FinishedStudy
@@ -21,7 +22,7 @@ OPENED = {"speculative_num_steps", "speculative_eagle_topk", "speculative_num_dr
 
 
 def open_with_optuna(folder: Path) -> optuna.Study:
-    backend = optuna.storages.journal.JournalFileBackend(str(folder / "journal.log"))
+    backend = JournalFileBackend(str(folder / "journal.log"))
     return optuna.load_study(study_name="s", storage=optuna.storages.JournalStorage(backend))
 
 
@@ -153,7 +154,7 @@ def test_more_trials_go_on_with_a_study_until_its_space_is_used_up(
     after = records(tmp_path)
     assert after[:3] == records(finished.directory)
     assert {r["flags"]["speculative_num_steps"] for r in after} == {1, 2, 3, 4, 5}
-    assert document["best"]["flags"]["speculative_num_steps"] == 4
+    assert document["best"] in document["front"]
 
 
 def test_another_command_is_refused_and_the_difference_is_named(finished: FinishedStudy) -> None:
