@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Flags, TrialRecord
-from autotune.engine.sglang.command import LaunchCommand
+from autotune.engine.sglang.command import MASK, LaunchCommand
 from autotune.errors import NoFeasibleConfiguration, UsageError
 from autotune.study.reading import StudyView
 
@@ -105,6 +105,8 @@ def _provenance(view: StudyView, standing: Standing, record: TrialRecord) -> lis
         f"{standing.gain_vs_baseline_pct:+.1f} % against the baseline, "
         f"{len(standing.trials)} launch{'es' if len(standing.trials) > 1 else ''}",
     ]
+    if MASK in " ".join(view.command.redacted().argv):
+        lines.append(f"secrets were replaced by {MASK}: put them back before use")
     if view.is_simulated:
         lines.insert(1, "SIMULATED: measured on the simulated server, not on hardware")
     return lines

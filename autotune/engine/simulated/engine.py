@@ -38,9 +38,13 @@ def simulated_command(command: LaunchCommand, scenario: str) -> LaunchCommand:
     """The user's own launch command, run on the simulated server instead: a rehearsal.
 
     Everything before the first flag (``python -m sglang.launch_server``) is replaced.
+
+    Raises:
+        ConfigError: no scenario has this name.
     """
     if runs_simulation(command):
         return command
+    scenario_named(scenario)
     first = next((i for i, w in enumerate(command.argv) if w.startswith("--")), len(command.argv))
     program = [sys.executable, "-m", _MODULE, "--scenario", scenario]
     return LaunchCommand.parse([*program, *command.argv[first:]])
@@ -53,10 +57,8 @@ def runs_simulation(command: LaunchCommand) -> bool:
 
 def scenario_of(command: LaunchCommand) -> str:
     """The scenario that a simulated launch command names, or the default one."""
-    words = command.argv
-    if "--scenario" in words[:-1]:
-        return words[words.index("--scenario") + 1]
-    return DEFAULT_SCENARIO
+    found = command.flags(("scenario",)).get("scenario")
+    return found if isinstance(found, str) else DEFAULT_SCENARIO
 
 
 class SimulatedEngine(LocalEngine):

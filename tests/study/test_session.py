@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import ConfigError, LaunchError, StudyError, UsageError
+from autotune.study.config import RunConfig, to_yaml
+from autotune.study.session import Session
+from autotune.study.store import StudyStore
+
+from .fakes import chain, record_of
+from .test_store import sampler
+
+SGLANG = (
+    "python", "-m", "sglang.launch_server", "--model-path", "org/Some-Model",
+    "--speculative-algorithm", "EAGLE", "--speculative-num-steps", "3",
+    "--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "9",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def config(**changes: object) -> RunConfig:
+    values = {"engine": "sglang", "command": SGLANG, "space": "steps-only"} | changes
+    return RunConfig(**values)  # type: ignore[arg-type]
+
+
+def test_a_study_is_named_after_its_objective_and_model() -> None:
+    assert Session.prepare(config()).store.name == "agentic-some-model"
+    bundled = Session.prepare(RunConfig(engine="simulated", scenario="dense-8b-chat"))
+    assert bundled.store.name == "agentic-dense-8b-chat" and bundled.is_bundled
+
+
+def test_the_baseline_is_the_commands_own_flags_in_canonical_form() -> None:
+    assert Session.prepare(config()).baseline == chain(3)
+    bare = Session.prepare(config(command=SGLANG[:5]))
+    assert bare.baseline == {}, "what the command leaves out is read back from the server"
+
+
+def test_preparing_leaves_nothing_behind(tmp_path: Path) -> None:
+    Session.prepare(config())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rehearsal_replaces_the_program_and_keeps_the_flags() -> None:
+    session = Session.prepare(config(engine="simulated", scenario="dense-8b-chat"))
+    words = session.engine.command.argv
+    assert "autotune.engine.simulated" in words and "sglang.launch_server" not in words
+    assert words[-10:] == SGLANG[-10:]
+    assert session.scenario == "dense-8b-chat" and not session.is_bundled
+
+
+def test_a_command_of_the_simulated_server_is_recognised() -> None:
+    words = ("python", "-m", "autotune.engine.simulated", "--model-path", "M")
+    session = Session.prepare(config(command=words))
+    assert session.config.engine == "simulated"
+
+
+@pytest.mark.parametrize("form", [("--scenario", "dense-8b-chat"), ("--scenario=dense-8b-chat",)])
+def test_the_scenario_of_a_command_names_its_study(form: tuple[str, ...]) -> None:
+    words = ("python", "-m", "autotune.engine.simulated", *form, "--model-path", "M")
+    assert Session.prepare(config(command=words)).store.name == "agentic-dense-8b-chat"
+
+
+def test_the_stored_configuration_holds_no_secret() -> None:
+    session = Session.prepare(
+        config(command=(*SGLANG, "--api-key", "k3y-k3y"), storage="postgresql://a:k3y-k3y@h/x")
+    )
+    assert "k3y-k3y" not in to_yaml(session.config)
+    assert session.engine.command.api_key == "k3y-k3y"
+    assert session.store.location == "postgresql://a:k3y-k3y@h/x"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"space": "none"}, ConfigError),
+        ({"workload": "none"}, ConfigError),
+        ({"study": "../x"}, UsageError),
+        ({"study": ""}, UsageError),
+        ({"engine": "simulated", "scenario": "none", "command": ()}, ConfigError),
+        ({"engine": "simulated", "scenario": "none"}, ConfigError),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_first_launch(
+    changes: dict[str, object], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        Session.prepare(config(**changes))
+
+
+def stored(directory: Path, *, measured: bool) -> None:
+    session = Session.prepare(config(study="s"))
+    store = StudyStore("s")
+    study = store.create(sampler())
+    outcome = (1.0, 100.0) if measured else None
+    if outcome is not None:
+        store.tell(study, study.ask(), record_of(0, chain(3), outcome, "baseline"))
+    (store.directory / "study.yaml").write_text(to_yaml(session.config))
+
+
+def test_a_study_with_values_takes_no_other_command(tmp_path: Path) -> None:
+    stored(tmp_path, measured=True)
+    assert Session.prepare(config(study="s")).n_done == 1
+    with pytest.raises(StudyError, match="another command"):
+        Session.prepare(config(study="s", command=(*SGLANG, "--tp", "4")))
+
+
+def test_a_study_without_values_may_be_mended(tmp_path: Path) -> None:
+    stored(tmp_path, measured=False)
+    Session.prepare(config(study="s", command=(*SGLANG, "--tp", "4")))
+    with pytest.raises(StudyError, match="another storage"):
+        Session.prepare(config(study="s", storage="elsewhere.log"))
+
+
+def test_a_program_that_is_not_there_is_told_before_a_study_is_made(tmp_path: Path) -> None:
+    session = Session.prepare(config(command=("no-such-program", *SGLANG[1:])))
+    with pytest.raises(LaunchError, match="'no-such-program' does not exist"):
+        session.run()
+    assert list(tmp_path.iterdir()) == []
