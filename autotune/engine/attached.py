@@ -45,11 +45,13 @@ class AttachedServer:
                 hint="check the address, the port and the API key (AUTOTUNE_API_KEY)",
             )
         info = fetch_server_info(self.url, api_key=api_key) or {}
-        simulation: dict[str, Any] = info.get("simulation") or {}
+        simulation = info.get("simulation")
+        speed = simulation.get("speed") if isinstance(simulation, dict) else None
+        speed = float(speed) if isinstance(speed, int | float) and speed > 0 else None
         self.effective = effective_settings(info, "")
         self.versions = versions_of(info)
-        self.time_scale = float(simulation.get("speed", 1.0))
-        self.machine: dict[str, Any] = {"simulated": True} if simulation else {}
+        self.time_scale = speed or 1.0
+        self.machine: dict[str, Any] = {"simulated": True} if speed else {}
 
     def failure(self) -> Failure | None:
         """Whether the server still answers is seen in the requests; it is not ours to watch."""
