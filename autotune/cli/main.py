@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from importlib import import_module
@@ -101,9 +102,14 @@ def run(argv: list[str]) -> int:
         # Inside a command click turns every KeyboardInterrupt into an Abort.
         cause = stop if isinstance(stop, Interrupted) else stop.__cause__
         return cause.exit_code if isinstance(cause, Interrupted) else 130
-    except BrokenPipeError:
-        sys.stderr.close()  # or Python complains about the pipe once more while it ends
-        return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _say(
+            f"no space is left on the device{f' of {error.filename}' if error.filename else ''}",
+            "make room, then run the same command again: what was measured is kept",
+        )
+        return 7
     return 0
 
 

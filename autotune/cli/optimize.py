@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,8 @@ import click
 from autotune.cli import options
 
 if TYPE_CHECKING:
+    from autotune.core.trial import TrialRecord
+    from autotune.events import Event
     from autotune.study.session import Session
 
 
@@ -123,8 +127,14 @@ def _tune(session: Session) -> str:
     config = session.config
     table = TrialTable(session.space.names, config.latency_concurrency, config.serving_concurrency)
     progress = LiveProgress(table) if is_animated() else PlainProgress(table)
+
+    def show(event: Event) -> None:
+        # Nobody watches any more (a closed terminal, ``| head``): no reason to lose a study.
+        with suppress(OSError):
+            progress(event)
+
     with progress:
-        return session.run(progress)
+        return session.run(show)
 
 
 def _finish(session: Session, reason: str, as_json: bool) -> None:
@@ -139,5 +149,16 @@ def _finish(session: Session, reason: str, as_json: bool) -> None:
         click.echo(summary(view, reason))
     if view.ranking.best is None:
         raise NoFeasibleConfiguration(
-            "no configuration meets the constraints", hint=f"autotune show --study {view.name}"
+            f"no configuration meets the constraints{_closest(view.records)}",
+            hint=f"autotune show --study {view.name}",
         )
+
+
+def _closest(records: Sequence[TrialRecord]) -> str:
+    """Which trial misses its worst constraint by the least, as the end of a sentence."""
+    measured = [record for record in records if record.constraints]
+    if not measured:
+        return ""
+    closest = min(measured, key=lambda record: max(record.constraints.values()))
+    slo, missed = max(closest.constraints.items(), key=lambda item: item[1])
+    return f"; trial {closest.number} comes closest: it misses {slo} by {missed:,.0%} of the limit"

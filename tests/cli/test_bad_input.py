@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -243,3 +245,13 @@ def test_a_storage_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
         done = autotune(*optimize_words("--storage", storage), cwd=tmp_path)
         assert done.returncode == 7, done.stderr
         assert storage in complaint(done)
+
+
+def test_a_full_disk_is_told(finished: FinishedStudy) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "autotune", "show"], cwd=finished.directory, env=environment(),
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert "autotune: no space is left on the device" in done.stderr
+    assert "Traceback" not in done.stderr

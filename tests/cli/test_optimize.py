@@ -213,7 +213,9 @@ def test_without_a_command_the_first_line_says_that_all_is_simulated(tmp_path: P
 def test_a_study_in_which_nothing_meets_the_slo_ends_with_6(tmp_path: Path) -> None:
     done = autotune(*optimize_words("--slo", "ttft_p95_s<=0.0001", trials=2), cwd=tmp_path)
     assert done.returncode == 6, done.stderr
-    assert "no configuration meets the constraints" in complaint(done)
+    said = complaint(done)
+    assert "no configuration meets the constraints" in said
+    assert re.search(r"trial \d comes closest: it misses ttft_p95_s<=0.0001 by [\d,]+%", said)
     assert [r["status"] for r in records(tmp_path)] == ["infeasible", "infeasible"]
     assert all(r["constraints"]["ttft_p95_s<=0.0001"] > 0 for r in records(tmp_path))
     refused = autotune("export", cwd=tmp_path)

@@ -166,3 +166,15 @@ def test_measure_launches_measures_and_stops(tmp_path: Path) -> None:
     assert record["flags"] == {} and record["status"] == "complete"
     assert servers_of(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_goes_on_when_nobody_watches_any_more(tmp_path: Path) -> None:
+    with started(*slow_words(1), cwd=tmp_path) as child:
+        assert child.stderr is not None and child.stdout is not None
+        read_until(child, stderr="trial 0:")
+        child.stderr.close()
+        out = child.stdout.read()
+        child.wait(30)
+    assert child.returncode == 0
+    assert "Use " in out or "Better" in out
+    assert statuses(tmp_path) == ["complete"]
