@@ -136,6 +136,24 @@ def test_a_stall_in_mid_stream_counts_from_the_last_byte() -> None:
     assert 0.65 < lasted < 1.05
 
 
+def test_a_request_that_is_told_to_stop_keeps_what_came_and_is_no_failure() -> None:
+    async def scenario(url: str) -> RequestRecord:
+        stop = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.2, stop.set_result, None)
+        messages = [{"role": "user", "content": "x"}]
+        return await send_chat(
+            Endpoint(url, "m"), messages, max_output_tok=9, temperature=0.0, stop=stop
+        )
+
+    with ScriptedServer(talk(0.01, 60.0, (3, 4))) as server:
+        began = time.monotonic()
+        record = asyncio.run(scenario(server.url))
+        lasted = time.monotonic() - began
+    assert 0.15 < lasted < 2
+    assert record.cut and not record.ok and not record.failed and record.error == ""
+    assert record.arrivals[-1][1] == 3
+
+
 def test_a_slow_stream_is_no_stall() -> None:
     with ScriptedServer(talk(0.25, 0.25)) as server:
         record = ask(Endpoint(server.url, "m", stall_s=0.6))

@@ -43,9 +43,15 @@ def measure(
     progress: Callable[[float], None] = lambda share: None,
     stall_s: float = 30.0,
     first_session: int = 0,
+    max_warm_s: float = 20.0,
+    max_window_s: float = 30.0,
 ) -> Phase:
     url = target if isinstance(target, str) else target.url
-    plan = PhasePlan("serving", concurrency, n_requests, first_session)
+    plan = PhasePlan(
+        *("serving", concurrency, n_requests, first_session),
+        max_warm_s=max_warm_s,
+        max_window_s=max_window_s,
+    )
     endpoint = Endpoint(url, "m", stall_s=stall_s)
     return measure_phase(endpoint, workload, plan, check=check, progress=progress)
 
@@ -200,6 +206,51 @@ def test_the_answer_that_failed_ends_its_session_and_not_the_phase() -> None:
     broken = server.exchanges[10].body["messages"][-1]["content"].split(" turn ")[0]
     after = [e.body["messages"][-1]["content"] for e in server.exchanges[11:]]
     assert not any(text.startswith(f"{broken} turn") for text in after)
+
+
+def test_what_is_in_flight_at_the_end_is_broken_off_and_no_failure() -> None:
+    async def script(exchange: Exchange) -> None:
+        last = exchange.number >= 8  # two to warm up, six inside the window
+        await talk(0.01, 60.0 if last else 0.01)(exchange)
+
+    began = time.monotonic()
+    with ScriptedServer(script) as server:
+        phase = measure(server, 2, 6)
+    assert time.monotonic() - began < 5
+    assert (phase.n_requests, phase.n_failed, phase.first_error) == (6, 0, "")
+    assert fatal(phase) is None
+
+
+def test_tokens_of_a_request_that_is_broken_off_still_count() -> None:
+    # A never ends; B's answers end and close the window. Both stream 100 tokens/s all the time.
+    async def script(exchange: Exchange) -> None:
+        await talk(0.01, 0.01, (1,) * (4000 if exchange.number == 0 else 20))(exchange)
+
+    with ScriptedServer(script) as server:
+        phase = measure(server, 2, 4)
+    assert phase.n_requests == 4
+    assert phase.output_tok_s.value == pytest.approx(200.0, rel=0.15)
+    assert phase.percentiles["e2e_s"]["p99"] < 1.0
+
+
+def test_a_window_closes_after_its_time_with_what_it_has() -> None:
+    shares: list[float] = []
+    with ScriptedServer(talk(0.03, 0.01)) as server:
+        phase = measure(server, 2, 10_000, max_window_s=0.5, progress=shares.append)
+    assert 0.5 <= phase.duration_s < 1.0
+    assert 6 <= phase.n_requests < 40 and phase.n_failed == 0
+    assert shares == sorted(shares) and shares[-1] == 1.0
+
+
+def test_a_window_opens_after_its_time_even_if_not_all_have_turned_over() -> None:
+    async def script(exchange: Exchange) -> None:
+        slow = exchange.number in (0, 1, 2)
+        await talk(0.01, 60.0 if slow else 0.02)(exchange)
+
+    with ScriptedServer(script) as server:
+        phase = measure(server, 4, 3, max_warm_s=0.2)
+    assert phase.n_requests == 3
+    assert server.exchanges[-1].number < 3 + 4 + 3
 
 
 def test_a_phase_that_is_given_up_has_no_tasks_left() -> None:
