@@ -11,9 +11,10 @@ import fcntl
 import json
 import os
 import re
+import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import optuna
 from optuna import logging as optuna_logging
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.core.objective import DIRECTIONS, LATENCY, THROUGHPUT
@@ -30,6 +31,7 @@ from autotune.errors import StudyError, UsageError, nearest
 
 STUDIES = Path("studies")
 MASK = "REDACTED"
+_LONGEST_WRITE_S = 10.0
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^/@]+@")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
@@ -128,6 +130,7 @@ class StudyStore:
         """
         if "://" not in self.location:
             _make_folder(Path(self.location).parent)
+            _drop_dead_lock(Path(f"{self.location}.lock"))
             _drop_unfinished_line(Path(self.location))
         study = optuna.create_study(
             study_name=self.name,
@@ -147,7 +150,10 @@ class StudyStore:
         try:
             if "://" in self.location:
                 return RDBStorage(self.location)
-            return JournalStorage(JournalFileBackend(self.location))
+            # Optuna's usual lock, a symbolic link, dangles on a relative path; then one that a
+            # killed process left behind is waited for without end.
+            lock = JournalFileOpenLock(self.location)
+            return JournalStorage(JournalFileBackend(self.location, lock))
         except Exception as error:  # every database driver has its own
             reason = str(error).partition("\n")[0]
             raise StudyError(
@@ -236,6 +242,13 @@ def _make_folder(path: Path) -> None:
         raise StudyError(f"the folder {path} cannot be made: {error.strerror}") from None
 
 
+def _drop_dead_lock(lock: Path) -> None:
+    """Removes the lock of a writer that was killed: a write takes milliseconds."""
+    with suppress(FileNotFoundError):
+        if time.time() - lock.lstat().st_mtime > _LONGEST_WRITE_S:
+            lock.unlink()
+
+
 def _drop_unfinished_line(journal: Path) -> None:
     """Cuts off a last line that a power failure or a full disk left unfinished.
 
@@ -244,7 +257,7 @@ def _drop_unfinished_line(journal: Path) -> None:
     """
     if not journal.is_file():
         return
-    lock = JournalFileSymlinkLock(str(journal))
+    lock = JournalFileOpenLock(str(journal))
     lock.acquire()
     try:
         *before, last = journal.read_bytes().splitlines(keepends=True)[-2:] or [b""]

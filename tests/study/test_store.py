@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import warnings
 from pathlib import Path
 
@@ -62,8 +63,6 @@ def test_the_newest_study_is_found_first(tmp_path: Path) -> None:
     for name in ("older", "newer"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "study.yaml").write_text("")
-    import os
-
     os.utime(tmp_path / "older" / "study.yaml", (1, 1))
     assert study_names(tmp_path) == ["newer", "older"]
     assert find_study(None, tmp_path) == "newer"
@@ -196,6 +195,20 @@ def test_a_journal_cut_off_anywhere_in_its_last_line_goes_on(cut: int) -> None:
         trials = store.open().trials
         assert "x" not in trials[0].user_attrs
         assert trials[1].user_attrs == {"y": 1}
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_the_lock_of_a_killed_writer_is_removed(store: StudyStore, kind: str) -> None:
+    """Optuna's own lock is a link, which dangles where the path is relative."""
+    store.create(sampler())
+    lock = Path(f"{store.location}.lock")
+    if kind == "file":
+        lock.touch()
+    else:
+        lock.symlink_to("studies/s/journal.log")
+    os.utime(lock, (1, 1), follow_symlinks=False)
+    store.create(sampler()).ask()
+    assert not lock.is_symlink() and not lock.exists()
 
 
 def test_a_file_that_is_no_journal_is_left_alone(store: StudyStore) -> None:
