@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import time
 import warnings
 from pathlib import Path
 
@@ -198,7 +199,7 @@ def test_a_journal_cut_off_anywhere_in_its_last_line_goes_on(cut: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_the_lock_of_a_killed_writer_is_removed(store: StudyStore, kind: str) -> None:
+def test_the_lock_of_a_killed_writer_stops_nobody(store: StudyStore, kind: str) -> None:
     """Optuna's own lock is a link, which dangles where the path is relative."""
     store.create(sampler())
     lock = Path(f"{store.location}.lock")
@@ -207,8 +208,9 @@ def test_the_lock_of_a_killed_writer_is_removed(store: StudyStore, kind: str) ->
     else:
         lock.symlink_to("studies/s/journal.log")
     os.utime(lock, (1, 1), follow_symlinks=False)
+    began = time.monotonic()
     store.create(sampler()).ask()
-    assert not lock.is_symlink() and not lock.exists()
+    assert time.monotonic() - began < 15
 
 
 def test_a_file_that_is_no_journal_is_left_alone(store: StudyStore) -> None:
