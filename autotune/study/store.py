@@ -8,30 +8,27 @@ trial's user attribute ``record`` as well; the storage is the truth, the files a
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
-import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna import logging as optuna_logging
 from optuna.samplers import BaseSampler
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.core.objective import DIRECTIONS, LATENCY, THROUGHPUT
 from autotune.core.trial import Failure, FailureKind, Flags, TrialRecord, record_from
 from autotune.errors import StudyError, UsageError, nearest
+from autotune.study.journal import drop_unfinished_line, open_journal
 
 STUDIES = Path("studies")
 MASK = "REDACTED"
-_LONGEST_WRITE_S = 10.0
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^/@]+@")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
@@ -130,8 +127,7 @@ class StudyStore:
         """
         if "://" not in self.location:
             _make_folder(Path(self.location).parent)
-            _drop_dead_lock(Path(f"{self.location}.lock"))
-            _drop_unfinished_line(Path(self.location))
+            drop_unfinished_line(Path(self.location))
         study = optuna.create_study(
             study_name=self.name,
             storage=self._storage(),
@@ -150,10 +146,7 @@ class StudyStore:
         try:
             if "://" in self.location:
                 return RDBStorage(self.location)
-            # Optuna's usual lock, a symbolic link, dangles on a relative path; then one that a
-            # killed process left behind is waited for without end.
-            lock = JournalFileOpenLock(self.location)
-            return JournalStorage(JournalFileBackend(self.location, lock))
+            return open_journal(Path(self.location))
         except Exception as error:  # every database driver has its own
             reason = str(error).partition("\n")[0]
             raise StudyError(
@@ -240,42 +233,6 @@ def _make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StudyError(f"the folder {path} cannot be made: {error.strerror}") from None
-
-
-def _drop_dead_lock(lock: Path) -> None:
-    """Removes the lock of a writer that was killed: a write takes milliseconds."""
-    with suppress(FileNotFoundError):
-        if time.time() - lock.lstat().st_mtime > _LONGEST_WRITE_S:
-            lock.unlink()
-
-
-def _drop_unfinished_line(journal: Path) -> None:
-    """Cuts off a last line that a power failure or a full disk left unfinished.
-
-    Optuna passes over such a line when it reads, but appends to it, and then reads nothing more.
-    A journal that is no journal at all stays as it is.
-    """
-    if not journal.is_file():
-        return
-    lock = JournalFileOpenLock(str(journal))
-    lock.acquire()
-    try:
-        *before, last = journal.read_bytes().splitlines(keepends=True)[-2:] or [b""]
-        if not last or _is_entry(last):
-            return
-        if not before and not last.startswith(b'{"'):
-            raise StudyError(f"{journal} is no journal of Optuna", hint="give another --storage")
-        if not before or _is_entry(before[0]):
-            os.truncate(journal, journal.stat().st_size - len(last))
-    finally:
-        lock.release()
-
-
-def _is_entry(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict) and line.endswith(b"\n")
-    except ValueError:
-        return False
 
 
 def interrupted_record(number: int, flags: Flags, evidence: str) -> TrialRecord:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import time
 import warnings
 from pathlib import Path
 
@@ -196,21 +195,6 @@ def test_a_journal_cut_off_anywhere_in_its_last_line_goes_on(cut: int) -> None:
         trials = store.open().trials
         assert "x" not in trials[0].user_attrs
         assert trials[1].user_attrs == {"y": 1}
-
-
-@pytest.mark.parametrize("kind", ["file", "link"])
-def test_the_lock_of_a_killed_writer_stops_nobody(store: StudyStore, kind: str) -> None:
-    """Optuna's own lock is a link, which dangles where the path is relative."""
-    store.create(sampler())
-    lock = Path(f"{store.location}.lock")
-    if kind == "file":
-        lock.touch()
-    else:
-        lock.symlink_to("studies/s/journal.log")
-    os.utime(lock, (1, 1), follow_symlinks=False)
-    began = time.monotonic()
-    store.create(sampler()).ask()
-    assert time.monotonic() - began < 15
 
 
 def test_a_file_that_is_no_journal_is_left_alone(store: StudyStore) -> None:
