@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "measure": {"core", "workload"},
     "engine": {"core", "space"},
     "search": {"core", "space"},
-    "study": {"core", "space", "workload", "measure", "engine", "search", "report"},
+    "study": {"core", "space", "workload", "measure", "engine", "search"},
     "report": {"core", "space", "engine", "study"},
     "export": {"core", "space", "engine", "study"},
     "dashboard": {"core", "space", "study"},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autotune.cli import options
+from autotune.errors import Interrupted
 
 if TYPE_CHECKING:
     from autotune.core.trial import TrialRecord
@@ -133,8 +134,31 @@ def _tune(session: Session) -> str:
         with suppress(OSError):
             progress(event)
 
-    with progress:
-        return session.run(show)
+    try:
+        with progress:
+            return session.run(show)
+    except Interrupted:
+        click.echo(
+            "stopped: no server is left, and every finished trial is kept; "
+            "the same command goes on from here",
+            err=True,
+        )
+        raise
+    finally:
+        _leave_picture(session)
+
+
+def _leave_picture(session: Session) -> None:
+    """``pareto.html`` of what is known so far, however the run ended."""
+    from autotune.errors import AutotuneError
+    from autotune.report.front import front_page
+    from autotune.study.reading import read_study
+
+    with suppress(AutotuneError, OSError):  # the picture is never the reason a run fails
+        view = read_study(session.store.name, storage=session.store.location)
+        if view.ranking.standings:
+            page = front_page(view.ranking, view.name, simulated=view.is_simulated)
+            (view.directory / "pareto.html").write_text(page, encoding="utf-8")
 
 
 def _finish(session: Session, reason: str, as_json: bool) -> None:

@@ -30,7 +30,8 @@ _BAR = 24
 def is_animated() -> bool:
     """Whether stderr is a terminal that may be redrawn."""
     plain = os.environ.get("CI") or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return sys.stderr.isatty() and not plain
+    stderr = sys.stderr  # None where the shell closed it
+    return stderr is not None and stderr.isatty() and not plain
 
 
 @dataclass(slots=True)
@@ -71,7 +72,9 @@ class PlainProgress:
                 )
                 return f"{stamp} C={phase.concurrency}: {value}, {phase.n_requests} requests"
             case TrialEnded():
-                return f"{self.table.row(event.record, event.gain_pct)}\n{stamp} {_outlook(event)}"
+                outlook = _outlook(event)
+                row = self.table.row(event.record, event.gain_pct)
+                return f"{row}\n{stamp} {outlook}" if outlook else row
             case _:
                 return None
 

@@ -9,7 +9,7 @@ from autotune.cli.table import TrialTable
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Phase, TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
-from autotune.study.budget import gpu_hours
+from autotune.study.budget import gpu_hours, settled
 from autotune.study.reading import StudyView
 
 _INDENT = " " * 9
@@ -114,8 +114,10 @@ def _stopped(view: StudyView, reason: str) -> Iterator[str]:
     counts = view.ranking.counts
     minutes = gpu_hours(view.records) * 60
     kind = "simulated GPU-minutes" if view.is_simulated else "GPU-minutes"
-    failed = f", {counts['failed']} of them failed" if counts["failed"] else ""
-    yield f"Stopped  after {len(view.records)} launches{failed}, {minutes:.0f} {kind}: {reason}"
+    n_failed = counts["failed"] - counts["by_kind"].get("interrupted", 0)
+    failed = f", {n_failed} of them failed" if n_failed else ""
+    n_launches = len(settled(view.records))
+    yield f"Stopped  after {n_launches} launches{failed}, {minutes:.0f} {kind}: {reason}"
 
 
 def _next_commands(view: StudyView) -> Iterator[str]:

@@ -86,6 +86,8 @@ def failure(record: TrialRecord) -> str:
     """One line about a failed trial: when, what, and what would help."""
     assert record.failure is not None
     kind = str(record.failure.kind)
+    if kind == "interrupted":
+        return "cut off: these flags are launched again when the study goes on"
     after = duration(record.timings.get("launch_s", 0.0) + record.timings.get("measure_s", 0.0))
     remedy = re.split(r"[;:]", record.failure.remedy)[0]
     return f"failed after {after}: {_KINDS.get(kind, kind.replace('_', ' '))} · {remedy}"

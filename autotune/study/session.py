@@ -101,7 +101,7 @@ class Session:
         return len(settled(self.store.records(self.store.open())))
 
     def run(self, listener: Listener = ignore) -> str:
-        """Tunes, and leaves ``pareto.html``; returns why it stopped.
+        """Tunes; returns why it stopped.
 
         Raises:
             LaunchError: the launch command does not exist, or the baseline cannot start.
@@ -111,11 +111,7 @@ class Session:
         _check_runs(self.engine.command)
         interrupts = Interrupts()
         with interrupts.active(), self.store.exclusive():
-            tuner = self._tuner(interrupts, listener)
-            try:
-                return tuner.run()
-            finally:
-                self._leave_picture(tuner)
+            return self._tuner(interrupts, listener).run()
 
     def _tuner(self, interrupts: Interrupts, listener: Listener) -> Tuner:
         sampler = CanonicalTPESampler(self.space, seed=self.config.seed)
@@ -142,15 +138,6 @@ class Session:
             interrupts=interrupts,
             listener=listener,
         )
-
-    def _leave_picture(self, tuner: Tuner) -> None:
-        from autotune.report.front import front_page
-
-        if tuner.records:
-            page = front_page(
-                tuner.ranking(), self.store.name, simulated=self.config.engine == "simulated"
-            )
-            (self.store.directory / "pareto.html").write_text(page, encoding="utf-8")
 
 
 def engine_for(words: tuple[str, ...], seed: int) -> LocalEngine:
