@@ -7,6 +7,7 @@ from typing import Any
 
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Flags
+from autotune.space.rules import MEMORY
 
 _SHORT = {
     "speculative_num_steps": "steps",
@@ -21,6 +22,16 @@ _STYLES = {
     "best": {"color": "#16a34a", "size": 18, "symbol": "star"},
     "infeasible": {"color": "#d1d5db", "size": 9, "symbol": "x"},
 }
+
+
+_UNNAMED = ("dominated", "infeasible")
+
+
+def short_flags(flags: Flags) -> str:
+    """``4-1-5 · 0.91``: steps, topk and draft tokens as the field writes them, then the rest."""
+    tree = "-".join(str(flags[name]) for name in _SHORT if name in flags and name != MEMORY)
+    rest = [str(value) for name, value in flags.items() if name == MEMORY or name not in _SHORT]
+    return " · ".join(part for part in (tree, *rest) if part)
 
 
 def describe_flags(flags: Flags) -> str:
@@ -52,7 +63,7 @@ def front_figure(ranking: Ranking, title: str) -> Any:  # noqa: ANN401 (plotly h
         template="plotly_white",
         font={"family": "system-ui, sans-serif", "size": 14},
         xaxis={"title": "one agent turn at C=1, seconds  (left is better)", "ticksuffix": " s"},
-        yaxis={"title": "serving throughput, tokens/s  (up is better)"},
+        yaxis={"title": "serving throughput, tokens/s  (up is better)", "tickformat": ","},
         legend={"orientation": "h", "y": -0.18},
         margin={"l": 80, "r": 30, "t": 80, "b": 90},
     )
@@ -80,7 +91,10 @@ def _points(go: Any, label: str, kind: str, members: list[Standing]) -> Any:  # 
         name=label,
         x=[v.value for v in latency],
         y=[v.value for v in throughput],
-        mode="markers",
+        mode="markers" if kind in _UNNAMED else "markers+text",
+        text=[short_flags(s.flags) for s in members],
+        textposition="top center",
+        textfont={"size": 12, "color": "#334155"},
         marker=_STYLES[kind] | {"line": {"width": 1, "color": "white"}},
         error_x=_bars([v.high - v.value for v in latency], [v.value - v.low for v in latency]),
         error_y=_bars(
@@ -106,11 +120,10 @@ def front_page(ranking: Ranking, study: str, *, simulated: bool) -> str:
     note = " · simulated server" if simulated else ""
     title = f"{study}{note}<br><sup>{_headline(ranking)}</sup>"
     page: str = front_figure(ranking, title).to_html(
-        include_plotlyjs=True, full_html=True, default_height="96vh", config={"displaylogo": False}
+        include_plotlyjs=True, full_html=True, default_height="100vh", config={"displaylogo": False}
     )
-    return page.replace("<head>", f"<head><title>{study}: Pareto front</title>", 1).replace(
-        "<html>", '<html lang="en">', 1
-    )
+    head = f"<head><title>{study}: Pareto front</title><style>body {{ margin: 0 }}</style>"
+    return page.replace("<head>", head, 1).replace("<html>", '<html lang="en">', 1)
 
 
 def _headline(ranking: Ranking) -> str:
