@@ -18,7 +18,7 @@ from autotune.engine.simulated.engine import (
     simulated_command,
 )
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO
-from autotune.errors import LaunchError
+from autotune.errors import ConfigError, LaunchError
 from autotune.events import Listener, ignore
 from autotune.measure.phase import plan_phases
 from autotune.search.sampler import CanonicalTPESampler
@@ -58,6 +58,7 @@ class Session:
         objective = load_objective(config.objective)
         workload = workload_named(config.workload, seed=config.seed)
         command = _command(config)
+        _check_speculates(space, command)
         if runs_simulation(command):
             config = replace(config, engine="simulated")
         config = replace(config, command=command.redacted().argv)
@@ -137,6 +138,29 @@ class Session:
             budget=Budget(config.trials, config.time_s, config.gpu_hours),
             interrupts=interrupts,
             listener=listener,
+        )
+
+
+def _check_speculates(space: SearchSpace, command: LaunchCommand) -> None:
+    """Refuses a search that could not change anything.
+
+    SGLang reads no speculative flag without ``--speculative-algorithm``. Where the command hides
+    its flags (a wrapper script, SGLang's own ``--config``) nothing is known, and nothing is said.
+
+    Raises:
+        ConfigError: speculative flags are searched, and the command does not speculate.
+    """
+    words = command.argv
+    known = "sglang.launch_server" in words or "serve" in words[1:3] or runs_simulation(command)
+    searched = [name for name in space.parameters if name.startswith("speculative_")]
+    if not searched or not known or "--config" in words:
+        return
+    if "speculative_algorithm" not in command.flags(("speculative_algorithm",)):
+        raise ConfigError(
+            f"the launch command has no --speculative-algorithm, and without it SGLang ignores "
+            f"{searched[0]}",
+            hint="add it, with a draft model where the algorithm needs one: "
+            "--speculative-algorithm EAGLE",
         )
 
 

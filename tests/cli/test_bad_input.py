@@ -255,3 +255,12 @@ def test_a_full_disk_is_told(finished: FinishedStudy) -> None:
         )  # fmt: skip
     assert "autotune: no space is left on the device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_searching_speculative_flags_of_a_command_that_does_not_speculate_is_refused(
+    here: Path,
+) -> None:
+    words = ("python", "-m", "sglang.launch_server", "--model-path", "M")
+    done = autotune(*DRY, "--", *words, cwd=here)
+    assert done.returncode == 3
+    assert "no --speculative-algorithm" in complaint(done)

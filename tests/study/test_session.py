@@ -18,6 +18,8 @@ SGLANG = (
     "--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "9",
 )  # fmt: skip
 
+EAGLE = ("--speculative-algorithm", "EAGLE")
+
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +39,21 @@ def test_a_study_is_named_after_its_objective_and_model() -> None:
 
 def test_the_baseline_is_the_commands_own_flags_in_canonical_form() -> None:
     assert Session.prepare(config()).baseline == chain(3)
-    bare = Session.prepare(config(command=SGLANG[:5]))
+    bare = Session.prepare(config(command=SGLANG[:7]))
     assert bare.baseline == {}, "what the command leaves out is read back from the server"
+
+
+@pytest.mark.parametrize("command", [SGLANG[:5], ("sglang", "serve", "--model-path", "M")])
+def test_a_search_that_could_change_nothing_is_refused(command: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="no --speculative-algorithm"):
+        Session.prepare(config(command=command))
+
+
+@pytest.mark.parametrize("command", [("./serve.sh",), ("sglang", "serve", "--config", "a.yaml")])
+def test_a_command_that_hides_its_flags_is_given_the_benefit_of_the_doubt(
+    command: tuple[str, ...],
+) -> None:
+    assert Session.prepare(config(command=command)).baseline == {}
 
 
 def test_preparing_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -55,14 +70,14 @@ def test_a_rehearsal_replaces_the_program_and_keeps_the_flags() -> None:
 
 
 def test_a_command_of_the_simulated_server_is_recognised() -> None:
-    words = ("python", "-m", "autotune.engine.simulated", "--model-path", "M")
+    words = ("python", "-m", "autotune.engine.simulated", "--model-path", "M", *EAGLE)
     session = Session.prepare(config(command=words))
     assert session.config.engine == "simulated"
 
 
 @pytest.mark.parametrize("form", [("--scenario", "dense-8b-chat"), ("--scenario=dense-8b-chat",)])
 def test_the_scenario_of_a_command_names_its_study(form: tuple[str, ...]) -> None:
-    words = ("python", "-m", "autotune.engine.simulated", *form, "--model-path", "M")
+    words = ("python", "-m", "autotune.engine.simulated", *form, "--model-path", "M", *EAGLE)
     assert Session.prepare(config(command=words)).store.name == "agentic-dense-8b-chat"
 
 
