@@ -24,7 +24,7 @@ Role = Literal["latency", "serving"]
 
 
 class FailureKind(StrEnum):
-    """Why a trial carries no value (design §7)."""
+    """Why a trial carries no value."""
 
     BAD_FLAG = "bad_flag"
     REJECTED_COMBINATION = "rejected_combination"

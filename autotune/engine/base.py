@@ -43,7 +43,7 @@ class RunningServer(Protocol):
 
     Attributes:
         url: base address without a trailing slash, ``http://127.0.0.1:31555``.
-        effective: settings as the server resolved them, named as in the record (design 5.2).
+        effective: settings as the server resolved them, named as in the record.
             ``max_running_requests`` is the limit in force, not the one asked for.
         versions: ``{"sglang": "0.5.23"}``, as far as the server tells.
         machine: ``gpu``, ``n_gpus``, ``gpu_memory_gb`` and the like; no host name.
