@@ -32,6 +32,7 @@ class Endpoint:
         model: name sent in the request.
         api_key: bearer token; never logged or stored.
         time_scale: server seconds per wall second; 1.0 on hardware.
+        context_tok: tokens that prompt and answer may have together; None: unknown.
         stall_s: wall seconds without a byte after which a request is given up.
     """
 
@@ -39,6 +40,7 @@ class Endpoint:
     model: str
     api_key: str | None = None
     time_scale: float = 1.0
+    context_tok: int | None = None
     stall_s: float = 60.0
 
     def now_s(self) -> float:

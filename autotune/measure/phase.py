@@ -19,7 +19,7 @@ from autotune.measure.client import Endpoint, send_chat
 from autotune.measure.metrics import summarize
 from autotune.measure.records import RequestRecord
 from autotune.measure.validity import FAILED_FRAC
-from autotune.workload.model import Session, Workload
+from autotune.workload.model import Session, Turn, Workload
 
 Progress = Callable[[float], None]
 """Takes the measured share of a phase, in [0, 1]."""
@@ -160,14 +160,29 @@ class _Run:
     async def _work(self, sessions: Iterator[Session]) -> None:
         for session in sessions:
             messages = [{"role": "system", "content": session.system}]
+            used_tok = 0
             for turn in session.turns:
                 if self.closed_s is not None:
                     return
                 messages.append({"role": "user", "content": turn.text})
+                if not self._fits(used_tok, turn):
+                    break
                 record = await self._send(messages, turn.max_output_tok)
                 if not record.ok:
                     break  # without the answer the rest of the session makes no sense
                 messages.append({"role": "assistant", "content": record.text})
+                used_tok = record.n_prompt_tok + record.n_output_tok
+
+    def _fits(self, used_tok: int, turn: Turn) -> bool:
+        """Whether a turn still fits the server's context; the first one of a session must.
+
+        The length of new text is only known to the server's tokenizer: taken at 2 characters per
+        token, half of what is usual, so that a session rather ends a turn early than is refused.
+        """
+        limit = self.endpoint.context_tok
+        if limit is None or not used_tok:
+            return True
+        return used_tok + len(turn.text) / 2 + turn.max_output_tok < limit
 
     async def _send(self, messages: list[dict[str, str]], max_output_tok: int) -> RequestRecord:
         self._fly(+1)

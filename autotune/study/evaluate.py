@@ -156,7 +156,9 @@ def measure(
         ServerDied: the server ended meanwhile.
     """
     name = model or served_model(server.url, server.api_key)
-    endpoint = Endpoint(server.url, name, server.api_key, server.time_scale)
+    endpoint = Endpoint(
+        server.url, name, server.api_key, server.time_scale, _context_tok(server.effective)
+    )
 
     def check() -> None:
         failure = server.failure()
@@ -172,6 +174,13 @@ def measure(
         check()
         listener(PhaseMeasured(phase))
         yield phase
+
+
+def _context_tok(effective: Mapping[str, object]) -> int | None:
+    """Tokens one request may hold: the context length, or the whole KV pool where that is less."""
+    limits = [effective.get(name) for name in ("context_len", "max_total_num_tokens")]
+    known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
+    return min(known, default=None)
 
 
 _PINNED = (STEPS, TOPK, DRAFT, MEMORY)

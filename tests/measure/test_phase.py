@@ -45,6 +45,7 @@ def measure(
     first_session: int = 0,
     max_warm_s: float = 20.0,
     max_window_s: float = 30.0,
+    context_tok: int | None = None,
 ) -> Phase:
     url = target if isinstance(target, str) else target.url
     plan = PhasePlan(
@@ -52,7 +53,7 @@ def measure(
         max_warm_s=max_warm_s,
         max_window_s=max_window_s,
     )
-    endpoint = Endpoint(url, "m", stall_s=stall_s)
+    endpoint = Endpoint(url, "m", context_tok=context_tok, stall_s=stall_s)
     return measure_phase(endpoint, workload, plan, check=check, progress=progress)
 
 
@@ -102,6 +103,13 @@ def test_a_turn_is_sent_with_the_real_answers_before_it() -> None:
     assert second[:2] == first and third[:4] == second
     assert second[2]["content"] == " answer0" * 5
     assert [m["content"] for m in fourth] == ["system", "session 1 turn 0"]
+
+
+def test_a_session_ends_before_it_outgrows_the_context_of_the_server() -> None:
+    with ScriptedServer(talk(0.001, 0.001, (1, 4))) as server:
+        phase = measure(server, 2, 12, context_tok=80)
+    assert {len(e.body["messages"]) for e in server.exchanges} == {2}, "first turns only"
+    assert (phase.n_requests, phase.n_failed) == (12, 0)
 
 
 def test_no_turn_is_sent_twice() -> None:
