@@ -66,12 +66,7 @@ def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]
     if base is None or base is best:
         yield "Better   nothing measured beats the flags you came with"
     else:
-        n = len(best.trials)
-        launches = f"{n} launch{'es' if n > 1 else ''}"
-        yield (
-            f"Better   {best.gain_vs_baseline_pct:.1f} % ± {ranking.gain_error_pct(best):.1f} "
-            f"than your flags for {ranking.objective.name}, measured on {launches}"
-        )
+        yield _gain_in_words(ranking, best)
         yield _INDENT + _change("one agent turn", "s", base.latency_s.value, best.latency_s.value)
         yield _INDENT + _change(
             _serving(view), "tok/s", base.throughput_tok_s.value, best.throughput_tok_s.value
@@ -81,6 +76,20 @@ def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]
             yield f"Seen     {why}"
     if view.is_simulated:
         yield _INDENT + "SIMULATED: these numbers come from the simulated server"
+
+
+def _gain_in_words(ranking: Ranking, best: Standing) -> str:
+    """How much better, or that the measurements cannot tell."""
+    gain, error = best.gain_vs_baseline_pct, ranking.gain_error_pct(best)
+    n = len(best.trials)
+    launches = f"{n} launch{'es' if n > 1 else ''}"
+    if gain > error:
+        against = f"than your flags for {ranking.objective.name}"
+        return f"Better   {gain:.1f} % ± {error:.1f} {against}, measured on {launches}"
+    return (
+        f"Unsure   {gain:+.1f} % ± {error:.1f} against your flags for {ranking.objective.name}, "
+        f"measured on {launches}: within the noise"
+    )
 
 
 def _change(what: str, unit: str, before: float, after: float) -> str:

@@ -32,6 +32,8 @@ _N_LATENCY = 24
 _SERVING_TURNOVERS = 4
 """How often the whole batch is replaced inside the window of a serving phase."""
 _SESSIONS_APART = 100_000
+_TEXT_MARGIN = 1.6
+"""How many more tokens per character a new text may have than the text before it."""
 _LATENCY_WINDOW_S = 90.0
 """One request at a time is slow to give a sample: a latency phase may take longer."""
 
@@ -160,29 +162,32 @@ class _Run:
     async def _work(self, sessions: Iterator[Session]) -> None:
         for session in sessions:
             messages = [{"role": "system", "content": session.system}]
-            used_tok = 0
+            last: RequestRecord | None = None
             for turn in session.turns:
                 if self.closed_s is not None:
                     return
                 messages.append({"role": "user", "content": turn.text})
-                if not self._fits(used_tok, turn):
+                if last is not None and not self._fits(last, messages, turn):
                     break
-                record = await self._send(messages, turn.max_output_tok)
-                if not record.ok:
+                last = await self._send(messages, turn.max_output_tok)
+                if not last.ok:
                     break  # without the answer the rest of the session makes no sense
-                messages.append({"role": "assistant", "content": record.text})
-                used_tok = record.n_prompt_tok + record.n_output_tok
+                messages.append({"role": "assistant", "content": last.text})
 
-    def _fits(self, used_tok: int, turn: Turn) -> bool:
-        """Whether a turn still fits the server's context; the first one of a session must.
+    def _fits(self, last: RequestRecord, messages: list[dict[str, str]], turn: Turn) -> bool:
+        """Whether the turn that ends ``messages`` still fits the context of the server.
 
-        The length of new text is only known to the server's tokenizer: taken at 2 characters per
-        token, half of what is usual, so that a session rather ends a turn early than is refused.
+        Only the server's tokenizer knows the length of new text: it is taken from the text that was
+        sent before, with a margin for text of another kind, so that a session rather ends a turn
+        early than is refused.
         """
         limit = self.endpoint.context_tok
-        if limit is None or not used_tok:
+        if limit is None:
             return True
-        return used_tok + len(turn.text) / 2 + turn.max_output_tok < limit
+        sent_chars = sum(len(message["content"]) for message in messages[:-2])
+        tok_per_char = last.n_prompt_tok / max(1, sent_chars)
+        new_tok = _TEXT_MARGIN * tok_per_char * len(turn.text)
+        return last.n_prompt_tok + last.n_output_tok + new_tok + turn.max_output_tok < limit
 
     async def _send(self, messages: list[dict[str, str]], max_output_tok: int) -> RequestRecord:
         self._fly(+1)
