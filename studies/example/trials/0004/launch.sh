@@ -1,0 +1,14 @@
+#!/bin/sh
+# The launch of trial 4, written by autotune 0.1.0.
+exec python -m autotune.engine.simulated \
+  --scenario qwen3.5-122b-agentic \
+  --model-path Qwen/Qwen3.5-122B-A10B \
+  --tp 4 \
+  --speculative-algorithm EAGLE \
+  --speculative-num-steps 8 \
+  --speculative-eagle-topk 1 \
+  --speculative-num-draft-tokens 9 \
+  --mem-fraction-static 0.76 \
+  --port 21636 \
+  --host 127.0.0.1 \
+  --simulation-seed 4
