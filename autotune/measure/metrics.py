@@ -9,7 +9,12 @@ from autotune.core.stats import mean_interval, median_interval, percentiles, rat
 from autotune.core.trial import Interval, Phase, Role
 from autotune.measure.records import RequestRecord
 
-_N_SLICES = 12
+_N_SLICES = 6
+"""Slices of the window that give throughput its interval. Measured on five simulated machines at
+C=16 and 32, 60 windows each: six slices cover the true value in 85 to 98 % of windows (94 % on
+average), twelve in 77 to 98 %, and a bootstrap over requests in 42 to 100 %, as requests that share
+a batch are not independent.
+"""
 _SHORTEST_TOK = 8
 """Answers below this length say little about the time per token."""
 
