@@ -73,8 +73,8 @@ def _measure_command(
     """Launches in a folder of its own, which stays only where the launch failed."""
     from autotune.engine.base import LaunchFailed
     from autotune.errors import LaunchError
+    from autotune.study.campaign import engine_for
     from autotune.study.interrupt import Interrupts
-    from autotune.study.session import engine_for
 
     engine = engine_for(words, seed)
     directory = Path(tempfile.mkdtemp(prefix="autotune-measure-"))

@@ -15,7 +15,7 @@ from autotune.errors import Interrupted
 if TYPE_CHECKING:
     from autotune.core.trial import TrialRecord
     from autotune.events import Event
-    from autotune.study.session import Session
+    from autotune.study.campaign import Campaign
 
 
 @click.command(short_help="search the launch flags")
@@ -66,15 +66,15 @@ def command(
         _print_config(resolved.config, resolved.origins)
         return
 
-    from autotune.study.session import Session
+    from autotune.study.campaign import Campaign
 
-    session = Session.prepare(resolved.config)
-    _introduce(session)
+    campaign = Campaign.prepare(resolved.config)
+    _introduce(campaign)
     if dry_run:
-        _rehearse(session)
+        _rehearse(campaign)
         return
-    reason = _tune(session)
-    _finish(session, reason, as_json)
+    reason = _tune(campaign)
+    _finish(campaign, reason, as_json)
 
 
 def _print_config(config: Any, origins: Any) -> None:  # noqa: ANN401
@@ -92,22 +92,22 @@ def _print_config(config: Any, origins: Any) -> None:  # noqa: ANN401
         click.echo(f"{name:20} {'' if shown is None else shown!s:45} {origins[name]}")
 
 
-def _introduce(session: Session) -> None:
-    config, space = session.config, session.space
-    if session.is_bundled:
+def _introduce(campaign: Campaign) -> None:
+    config, space = campaign.config, campaign.space
+    if campaign.is_bundled:
         click.echo(
             "no launch command given: tuning the bundled SIMULATED server "
-            f"(scenario {session.scenario}); every number below is simulated",
+            f"(scenario {campaign.scenario}); every number below is simulated",
             err=True,
         )
     click.echo(
-        f"study {session.store.name} · objective {session.objective.describe()} · "
-        f"{session.engine_title}",
+        f"study {campaign.store.name} · objective {campaign.objective.describe()} · "
+        f"{campaign.engine_title}",
         err=True,
     )
     n_trials = f"up to {config.trials} launches"
-    if session.n_done:
-        n_trials += f", {session.n_done} done before"
+    if campaign.n_done:
+        n_trials += f", {campaign.n_done} done before"
     click.echo(
         f"space {space.name}: {space.size:,} legal configurations of {space.raw_size:,} · "
         f"{n_trials}\n",
@@ -115,18 +115,18 @@ def _introduce(session: Session) -> None:
     )
 
 
-def _rehearse(session: Session) -> None:
+def _rehearse(campaign: Campaign) -> None:
     click.echo("the baseline would be launched as (with a free port of its own):\n")
-    click.echo(session.engine.command_for(session.baseline).redacted().shell())
+    click.echo(campaign.engine.command_for(campaign.baseline).redacted().shell())
     click.echo("\nnothing was started")
 
 
-def _tune(session: Session) -> str:
+def _tune(campaign: Campaign) -> str:
     from autotune.cli.progress import LiveProgress, PlainProgress, is_animated
     from autotune.cli.table import TrialTable
 
-    config = session.config
-    table = TrialTable(session.space.names, config.latency_concurrency, config.serving_concurrency)
+    config = campaign.config
+    table = TrialTable(campaign.space.names, config.latency_concurrency, config.serving_concurrency)
     progress = LiveProgress(table) if is_animated() else PlainProgress(table)
 
     def show(event: Event) -> None:
@@ -136,7 +136,7 @@ def _tune(session: Session) -> str:
 
     try:
         with progress:
-            return session.run(show)
+            return campaign.run(show)
     except Interrupted:
         click.echo(
             "stopped: no server is left, and every finished trial is kept; "
@@ -145,28 +145,28 @@ def _tune(session: Session) -> str:
         )
         raise
     finally:
-        _leave_picture(session)
+        _leave_picture(campaign)
 
 
-def _leave_picture(session: Session) -> None:
+def _leave_picture(campaign: Campaign) -> None:
     """``pareto.html`` of what is known so far, however the run ended."""
     from autotune.errors import AutotuneError
     from autotune.report.front import front_page
     from autotune.study.reading import read_study
 
     with suppress(AutotuneError, OSError):  # the picture is never the reason a run fails
-        view = read_study(session.store.name, storage=session.store.location)
+        view = read_study(campaign.store.name, storage=campaign.store.location)
         if view.ranking.standings:
             page = front_page(view.ranking, view.name, simulated=view.is_simulated)
             (view.directory / "pareto.html").write_text(page, encoding="utf-8")
 
 
-def _finish(session: Session, reason: str, as_json: bool) -> None:
+def _finish(campaign: Campaign, reason: str, as_json: bool) -> None:
     from autotune.cli.summary import summary
     from autotune.errors import NoFeasibleConfiguration
     from autotune.study.reading import read_study
 
-    view = read_study(session.store.name, storage=session.store.location)
+    view = read_study(campaign.store.name, storage=campaign.store.location)
     if as_json:
         options.print_json(view.ranking.to_dict(view.name) | {"stopped": reason})
     else:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import ConfigError, LaunchError, StudyError, UsageError
+from autotune.study.campaign import Campaign
 from autotune.study.config import RunConfig, to_yaml
-from autotune.study.session import Session
 from autotune.study.store import StudyStore
 
 from .fakes import chain, record_of
@@ -32,62 +32,62 @@ def config(**changes: object) -> RunConfig:
 
 
 def test_a_study_is_named_after_its_objective_and_model() -> None:
-    assert Session.prepare(config()).store.name == "agentic-some-model"
-    bundled = Session.prepare(RunConfig(engine="simulated", scenario="dense-8b-chat"))
+    assert Campaign.prepare(config()).store.name == "agentic-some-model"
+    bundled = Campaign.prepare(RunConfig(engine="simulated", scenario="dense-8b-chat"))
     assert bundled.store.name == "agentic-dense-8b-chat" and bundled.is_bundled
 
 
 def test_the_baseline_is_the_commands_own_flags_in_canonical_form() -> None:
-    assert Session.prepare(config()).baseline == chain(3)
-    bare = Session.prepare(config(command=SGLANG[:7]))
+    assert Campaign.prepare(config()).baseline == chain(3)
+    bare = Campaign.prepare(config(command=SGLANG[:7]))
     assert bare.baseline == {}, "what the command leaves out is read back from the server"
 
 
 @pytest.mark.parametrize("command", [SGLANG[:5], ("sglang", "serve", "--model-path", "M")])
 def test_a_search_that_could_change_nothing_is_refused(command: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="no --speculative-algorithm"):
-        Session.prepare(config(command=command))
+        Campaign.prepare(config(command=command))
 
 
 @pytest.mark.parametrize("command", [("./serve.sh",), ("sglang", "serve", "--config", "a.yaml")])
 def test_a_command_that_hides_its_flags_is_given_the_benefit_of_the_doubt(
     command: tuple[str, ...],
 ) -> None:
-    assert Session.prepare(config(command=command)).baseline == {}
+    assert Campaign.prepare(config(command=command)).baseline == {}
 
 
 def test_preparing_leaves_nothing_behind(tmp_path: Path) -> None:
-    Session.prepare(config())
+    Campaign.prepare(config())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_rehearsal_replaces_the_program_and_keeps_the_flags() -> None:
-    session = Session.prepare(config(engine="simulated", scenario="dense-8b-chat"))
-    words = session.engine.command.argv
+    campaign = Campaign.prepare(config(engine="simulated", scenario="dense-8b-chat"))
+    words = campaign.engine.command.argv
     assert "autotune.engine.simulated" in words and "sglang.launch_server" not in words
     assert words[-10:] == SGLANG[-10:]
-    assert session.scenario == "dense-8b-chat" and not session.is_bundled
+    assert campaign.scenario == "dense-8b-chat" and not campaign.is_bundled
 
 
 def test_a_command_of_the_simulated_server_is_recognised() -> None:
     words = ("python", "-m", "autotune.engine.simulated", "--model-path", "M", *EAGLE)
-    session = Session.prepare(config(command=words))
-    assert session.config.engine == "simulated"
+    campaign = Campaign.prepare(config(command=words))
+    assert campaign.config.engine == "simulated"
 
 
 @pytest.mark.parametrize("form", [("--scenario", "dense-8b-chat"), ("--scenario=dense-8b-chat",)])
 def test_the_scenario_of_a_command_names_its_study(form: tuple[str, ...]) -> None:
     words = ("python", "-m", "autotune.engine.simulated", *form, "--model-path", "M", *EAGLE)
-    assert Session.prepare(config(command=words)).store.name == "agentic-dense-8b-chat"
+    assert Campaign.prepare(config(command=words)).store.name == "agentic-dense-8b-chat"
 
 
 def test_the_stored_configuration_holds_no_secret() -> None:
-    session = Session.prepare(
+    campaign = Campaign.prepare(
         config(command=(*SGLANG, "--api-key", "k3y-k3y"), storage="postgresql://a:k3y-k3y@h/x")
     )
-    assert "k3y-k3y" not in to_yaml(session.config)
-    assert session.engine.command.api_key == "k3y-k3y"
-    assert session.store.location == "postgresql://a:k3y-k3y@h/x"
+    assert "k3y-k3y" not in to_yaml(campaign.config)
+    assert campaign.engine.command.api_key == "k3y-k3y"
+    assert campaign.store.location == "postgresql://a:k3y-k3y@h/x"
 
 
 @pytest.mark.parametrize(
@@ -105,35 +105,35 @@ def test_what_cannot_work_is_refused_before_the_first_launch(
     changes: dict[str, object], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        Session.prepare(config(**changes))
+        Campaign.prepare(config(**changes))
 
 
 def stored(directory: Path, *, measured: bool) -> None:
-    session = Session.prepare(config(study="s"))
+    campaign = Campaign.prepare(config(study="s"))
     store = StudyStore("s")
     study = store.create(sampler())
     outcome = (1.0, 100.0) if measured else None
     if outcome is not None:
         store.tell(study, study.ask(), record_of(0, chain(3), outcome, "baseline"))
-    (store.directory / "study.yaml").write_text(to_yaml(session.config))
+    (store.directory / "study.yaml").write_text(to_yaml(campaign.config))
 
 
 def test_a_study_with_values_takes_no_other_command(tmp_path: Path) -> None:
     stored(tmp_path, measured=True)
-    assert Session.prepare(config(study="s")).n_done == 1
+    assert Campaign.prepare(config(study="s")).n_done == 1
     with pytest.raises(StudyError, match="another command"):
-        Session.prepare(config(study="s", command=(*SGLANG, "--tp", "4")))
+        Campaign.prepare(config(study="s", command=(*SGLANG, "--tp", "4")))
 
 
 def test_a_study_without_values_may_be_mended(tmp_path: Path) -> None:
     stored(tmp_path, measured=False)
-    Session.prepare(config(study="s", command=(*SGLANG, "--tp", "4")))
+    Campaign.prepare(config(study="s", command=(*SGLANG, "--tp", "4")))
     with pytest.raises(StudyError, match="another storage"):
-        Session.prepare(config(study="s", storage="elsewhere.log"))
+        Campaign.prepare(config(study="s", storage="elsewhere.log"))
 
 
 def test_a_program_that_is_not_there_is_told_before_a_study_is_made(tmp_path: Path) -> None:
-    session = Session.prepare(config(command=("no-such-program", *SGLANG[1:])))
+    campaign = Campaign.prepare(config(command=("no-such-program", *SGLANG[1:])))
     with pytest.raises(LaunchError, match="'no-such-program' does not exist"):
-        session.run()
+        campaign.run()
     assert list(tmp_path.iterdir()) == []

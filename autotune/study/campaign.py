@@ -33,7 +33,7 @@ from autotune.workload.model import Workload, workload_named
 
 
 @dataclass(slots=True)
-class Session:
+class Campaign:
     """One run of ``optimize``, ready to start."""
 
     config: RunConfig
@@ -45,7 +45,7 @@ class Session:
     is_bundled: bool
 
     @classmethod
-    def prepare(cls, config: RunConfig) -> Session:
+    def prepare(cls, config: RunConfig) -> Campaign:
         """Checks everything that can be checked before the first launch.
 
         Raises:
