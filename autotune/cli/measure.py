@@ -109,7 +109,7 @@ def _measure(
     from autotune.events import ignore
     from autotune.measure.phase import plan_levels
     from autotune.measure.validity import caveats, fatal
-    from autotune.study.evaluate import ServerDied, measure
+    from autotune.study.evaluate import ServerDied, limits_of, measure
     from autotune.workload import workload_named
 
     source = workload_named(workload, seed=seed)
@@ -123,14 +123,13 @@ def _measure(
     unusable = next(filter(None, map(fatal, phases)), None)
     if unusable is not None:
         raise MeasurementError(unusable.evidence, hint=unusable.remedy)
-    limit = server.effective.get("max_running_requests")
     return TrialRecord(
         number=0,
         status="complete",
         flags={},
         effective=server.effective,
         phases=phases,
-        warnings=[caveat for phase in phases for caveat in caveats(phase, limit)],
+        warnings=caveats(phases, limits_of(server.effective)),
         machine=server.machine,
         versions=server.versions | {"autotune": __version__},
     )

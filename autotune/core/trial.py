@@ -93,6 +93,9 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
         output_tok_s: aggregate output throughput in the steady window.
         accept_length: tokens per verify pass, the target's own included; None without speculation.
         in_flight_mean: requests in flight, averaged over the steady window.
+        cache_hit_frac: prompt tokens that the prefix cache held; None where the server is silent.
+        client_cpu_frac: share of one core that the client itself used.
+        loop_frac: share of the answers that repeat themselves; None where all are too short.
         percentiles: metric name to ``{"p50": ..., "p90": ..., "p95": ..., "p99": ...}``.
     """
 
@@ -111,6 +114,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_mean: float
     cache_hit_frac: float | None = None
     client_cpu_frac: float | None = None
+    loop_frac: float | None = None
     first_error: str = ""
     percentiles: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import fmean
 
 from autotune.core.stats import mean_interval, median_interval, percentiles, rate_interval
 from autotune.core.trial import Interval, Phase, Role
@@ -15,6 +17,8 @@ C=16 and 32, 60 windows each: six slices cover the true value in 85 to 98 % of w
 average), twelve in 77 to 98 %, and a bootstrap over requests in 42 to 100 %, as requests that share
 a batch are not independent.
 """
+_LOOP_CHARS = 400
+_LOOP_RATIO = 0.2
 _SHORTEST_TOK = 8
 """Answers below this length say little about the time per token."""
 
@@ -66,6 +70,7 @@ def summarize(
         in_flight_mean=_time_average(in_flight, begin_s, end_s),
         cache_hit_frac=_cache_hits(good),
         client_cpu_frac=client_cpu_frac,
+        loop_frac=_loops(good),
         first_error=next((r.error for r in records if r.error), ""),
         percentiles={name: percentiles(values) for name, values in samples.items() if values},
     )
@@ -101,6 +106,22 @@ def _cache_hits(records: Sequence[RequestRecord]) -> float | None:
     told = [r for r in records if r.n_cached_tok is not None and r.n_prompt_tok]
     total = sum(r.n_prompt_tok for r in told)
     return sum(r.n_cached_tok or 0 for r in told) / total if total else None
+
+
+def _loops(records: Sequence[RequestRecord]) -> float | None:
+    """Share of the answers whose second half repeats itself; None where all are too short.
+
+    Compression tells: prose and code of this length shrink to 35 to 60 %, a loop to below 15 %.
+    """
+    long_enough = [r.text for r in records if len(r.text) >= _LOOP_CHARS]
+    if not long_enough:
+        return None
+    return fmean(_compressed_frac(text[len(text) // 2 :]) < _LOOP_RATIO for text in long_enough)
+
+
+def _compressed_frac(text: str) -> float:
+    raw = text.encode()
+    return len(zlib.compress(raw, 6)) / len(raw)
 
 
 def _time_average(steps: Sequence[tuple[float, int]], begin_s: float, end_s: float) -> float:

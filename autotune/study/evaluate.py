@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import autotune
 from autotune.core.objective import Slo, objective_values, violations
@@ -16,7 +16,7 @@ from autotune.engine.base import Engine, LaunchFailed, RunningServer
 from autotune.events import Listener, PhaseMeasured, PhaseProgress, StageReached
 from autotune.measure.client import Endpoint
 from autotune.measure.phase import PhasePlan, measure_phase
-from autotune.measure.validity import caveats, fatal
+from autotune.measure.validity import ServerLimits, caveats, fatal
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
 from autotune.workload.model import Workload
 
@@ -108,8 +108,7 @@ class Evaluator:
         number: int,
         role: TrialRole,
     ) -> TrialRecord:
-        limit = server.effective.get("max_running_requests")
-        warnings = [c for p in phases for c in caveats(p, limit)]
+        warnings = caveats(phases, limits_of(server.effective))
         warnings += _silent_changes(flags, server.effective)
         constraints = {} if failure else dict(violations(self.slos, phases))
         feasible = all(value <= 0 for value in constraints.values())
@@ -174,6 +173,17 @@ def measure(
         check()
         listener(PhaseMeasured(phase))
         yield phase
+
+
+def limits_of(effective: Mapping[str, Any]) -> ServerLimits:
+    """What the server reports of its limits, for judging what was measured on it."""
+    steps, draft = effective.get(STEPS), effective.get(DRAFT)
+    longest = min(steps + 1, draft) if isinstance(steps, int) and isinstance(draft, int) else None
+    return ServerLimits(
+        running=effective.get("max_running_requests"),
+        graph_batch=effective.get("cuda_graph_max_bs"),
+        accept_length=longest,
+    )
 
 
 def _context_tok(effective: Mapping[str, object]) -> int | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from autotune.core.trial import Phase
 from autotune.measure.metrics import summarize
 from autotune.measure.records import RequestRecord
+from autotune.workload import text
 
 
 def steady(sent_s: float, n_tok: int = 20, *, per_s: float = 0.1, **more: object) -> RequestRecord:
@@ -114,3 +117,24 @@ def test_a_first_event_of_several_tokens_is_not_spread_over_the_time_before_it()
     record = RequestRecord(0.0, 3.0, ((1.0, 5), (3.0, 9)))
     assert record.ttft_s == 1.0 and record.e2e_s == 3.0
     assert record.tpot_s == 0.5
+
+
+def test_answers_that_repeat_themselves_are_counted() -> None:
+    rng = Random(3)
+    varied = text.prose(rng, 12)
+    turning = varied + " and then it said the same again" * 60
+    texts = [varied, text.code(rng, 4), turning, "no " * 300]
+    phase = summary([steady(float(place), text=said) for place, said in enumerate(texts)])
+    assert phase.loop_frac == 0.5
+
+
+def test_short_answers_say_nothing_about_loops() -> None:
+    assert summary([steady(0.0, text="no no no no")]).loop_frac is None
+
+
+@given(st.integers(0, 10_000))
+def test_generated_prose_code_logs_and_json_are_no_loops(seed: int) -> None:
+    rng = Random(seed)
+    kinds = (text.prose(rng, 12), text.code(rng, 6), text.log_lines(rng, 20))
+    phase = summary([steady(float(place), text=said) for place, said in enumerate(kinds)])
+    assert phase.loop_frac == 0.0

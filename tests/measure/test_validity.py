@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from autotune.core.trial import FailureKind, Interval, Phase
-from autotune.measure.validity import caveats, fatal
+from autotune.measure.validity import ServerLimits, caveats, fatal
 
 ONE = Interval(1.0, 0.9, 1.1)
 NOTHING = Interval(0.0, 0.0, 0.0)
@@ -18,6 +18,8 @@ def phase(
     turn: Interval = ONE,
     output: Interval = ONE,
     first_error: str = "",
+    accept_length: float | None = None,
+    loop_frac: float | None = None,
 ) -> Phase:
     return Phase(
         role="serving",
@@ -31,24 +33,29 @@ def phase(
         turn_latency_s=turn,
         decode_tok_s=ONE,
         output_tok_s=output,
-        accept_length=None,
+        accept_length=accept_length,
         in_flight_mean=16.0,
         client_cpu_frac=client_cpu_frac,
+        loop_frac=loop_frac,
         first_error=first_error,
     )
 
 
-def codes(measured: Phase, limit: int | None = None) -> list[str]:
-    return [caveat.code for caveat in caveats(measured, limit)]
+CHAIN_OF_4 = ServerLimits(running=48, graph_batch=48, accept_length=5)
+
+
+def codes(*measured: Phase, limits: ServerLimits = CHAIN_OF_4) -> list[str]:
+    return [caveat.code for caveat in caveats(measured, limits)]
 
 
 def test_a_clean_phase_has_no_caveat() -> None:
-    assert codes(phase(), 16) == codes(phase(client_cpu_frac=None)) == []
+    assert codes(phase(accept_length=3.1, loop_frac=0.0)) == []
+    assert codes(phase(client_cpu_frac=None), limits=ServerLimits()) == []
     assert fatal(phase()) is None
 
 
 def test_queueing_is_named() -> None:
-    (caveat,) = caveats(phase(), 13)
+    (caveat,) = caveats([phase()], ServerLimits(running=13))
     assert caveat.code == "concurrency_above_running_limit"
     assert caveat.text == "C=16 queues: 13 run at once"
 
@@ -59,10 +66,33 @@ def test_queueing_is_named() -> None:
         (phase(client_cpu_frac=0.9), "client_busy"),
         (phase(n_failed=1), "requests_failed"),
         (phase(n_requests=4), "few_requests"),
+        (phase(accept_length=4.8), "accept_length_at_ceiling"),
+        (phase(accept_length=1.03), "accept_length_about_one"),
+        (phase(loop_frac=0.3), "answers_loop"),
     ],
 )
 def test_what_makes_a_number_doubtful_is_named(measured: Phase, code: str) -> None:
     assert codes(measured) == [code]
+
+
+def test_graphs_that_end_below_the_running_batch_are_named() -> None:
+    assert codes(phase(), limits=ServerLimits(graph_batch=8)) == ["graph_below_batch"]
+    assert codes(phase(concurrency=8), limits=ServerLimits(graph_batch=8)) == []
+    few = ServerLimits(running=6, graph_batch=8)
+    assert codes(phase(), limits=few) == ["concurrency_above_running_limit"]
+
+
+def test_one_draft_token_is_often_accepted_and_that_says_nothing() -> None:
+    assert codes(phase(accept_length=1.99), limits=ServerLimits(accept_length=2)) == []
+
+
+def test_without_speculation_the_accept_length_says_nothing() -> None:
+    assert codes(phase(accept_length=1.0), limits=ServerLimits()) == []
+
+
+def test_what_holds_for_the_whole_launch_is_said_once() -> None:
+    easy = phase(accept_length=4.9, loop_frac=0.5)
+    assert codes(easy, easy, easy) == ["answers_loop", "accept_length_at_ceiling"]
 
 
 def test_a_few_failures_are_not_fatal_and_many_are() -> None:
