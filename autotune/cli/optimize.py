@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 @click.option("--slo", multiple=True, metavar="'M<=X'", help="Limit, such as 'ttft_p95_s<=0.5'.")
 @click.option("--storage", metavar="PATH|URL", help="Journal file or database of the study.")
 @click.option("--seed", type=int, metavar="N", help="Seed of the search and the workload [0].")
+@click.option(
+    "--allow-simulated-acceptance",
+    is_flag=True,
+    default=None,
+    help="Tune a server with SGLANG_SIMULATE_ACC_LEN set.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would run, and start nothing.")
 @click.option("--print-config", is_flag=True, help="Each setting with its origin, and stop.")
 @options.as_json

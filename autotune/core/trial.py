@@ -47,6 +47,22 @@ class FailureKind(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+RETRIED_ONCE = frozenset(
+    {
+        FailureKind.GPU_BUSY,
+        FailureKind.PORT_IN_USE,
+        FailureKind.NCCL,
+        FailureKind.WATCHDOG,
+        FailureKind.HANG,
+        FailureKind.CRASHED,
+    }
+)
+"""Failures that say little about the flags: the same launch may well work a second time."""
+
+HOPELESS = frozenset({FailureKind.MODEL_MISSING, FailureKind.DRAFT_MISMATCH})
+"""Failures that no flag of a search can mend: every further launch would end the same way."""
+
+
 class Interval(msgspec.Struct, frozen=True):
     """A value with its 95 % interval, ``low <= value <= high``, all in the unit of the field."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,6 +60,8 @@ class Campaign:
         workload = workload_named(config.workload, seed=config.seed)
         command = _command(config)
         _check_speculates(space, command)
+        if not config.allow_simulated_acceptance:
+            _check_accepts_really(command)
         if runs_simulation(command):
             config = replace(config, engine="simulated")
         config = replace(config, command=command.redacted().argv)
@@ -161,6 +164,22 @@ def _check_speculates(space: SearchSpace, command: LaunchCommand) -> None:
             f"{searched[0]}",
             hint="add it, with a draft model where the algorithm needs one: "
             "--speculative-algorithm EAGLE",
+        )
+
+
+def _check_accepts_really(command: LaunchCommand) -> None:
+    """Refuses a server that fakes its accept length: what it measures is not the model's.
+
+    Raises:
+        ConfigError: SGLang's variable for it is set, in the environment or in the command.
+    """
+    name = "SGLANG_SIMULATE_ACC_LEN"
+    prefixed = [word.partition("=")[2] for word in command.argv if word.startswith(f"{name}=")]
+    value = (prefixed or [os.environ.get(name, "")])[-1].strip()
+    if value and not value.startswith("-"):  # SGLang's own "off" is -1
+        raise ConfigError(
+            f"{name}={value} makes the server fake its accept length, and no result would hold",
+            hint="unset it, or say --allow-simulated-acceptance where that is what you want",
         )
 
 

@@ -35,6 +35,7 @@ class RunConfig:
         time_s: wall seconds at most; None: no limit.
         gpu_hours: GPU hours at most (simulated ones on the simulated engine); None: no limit.
         ready_timeout_s: seconds a server may take to become ready.
+        allow_simulated_acceptance: tune a server that fakes its accept length all the same.
     """
 
     study: str | None = None
@@ -52,6 +53,7 @@ class RunConfig:
     storage: str | None = None
     seed: int = 0
     ready_timeout_s: float = 900.0
+    allow_simulated_acceptance: bool = False
     command: tuple[str, ...] = ()
 
 
@@ -250,6 +252,13 @@ def _number(text: str, where: str) -> float:
     return value
 
 
+def _switch(text: str, where: str) -> bool:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if text.strip().lower() not in words:
+        raise ConfigError(f"{where}: {text!r} is neither true nor false")
+    return words[text.strip().lower()]
+
+
 def _text(text: str, where: str) -> str:
     return text
 
@@ -296,6 +305,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "storage": _text,
     "seed": _integer,
     "ready_timeout_s": parse_duration,
+    "allow_simulated_acceptance": _switch,
     "command": _words,
 }
 _LISTS = ("serving_concurrency", "slo", "command")

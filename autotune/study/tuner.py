@@ -11,7 +11,14 @@ from optuna.trial import TrialState
 
 from autotune.core.objective import Objective
 from autotune.core.ranking import FlagKey, Ranking, Standing, flag_key, rank
-from autotune.core.trial import Flags, FlagValue, TrialRecord
+from autotune.core.trial import (
+    HOPELESS,
+    RETRIED_ONCE,
+    Failure,
+    Flags,
+    FlagValue,
+    TrialRecord,
+)
 from autotune.errors import Interrupted, LaunchError
 from autotune.events import Listener, StudyEnded, TrialEnded, TrialStarted
 from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted, is_interrupted
@@ -97,7 +104,11 @@ class Tuner:
                 proposal = self._next()
             except SpaceExhausted:
                 return "nothing is left to learn: every configuration of the space was launched"
-            self._run(proposal)
+            record = self._run(proposal)
+            if record.failure is not None and record.failure.kind in HOPELESS:
+                raise _no_point(
+                    record.failure, f"trial {record.number} shows that nothing can work"
+                )
 
     def ranking(self) -> Ranking:
         """The records so far under the study's objective."""
@@ -109,13 +120,11 @@ class Tuner:
         if any(r.role == "baseline" and r.objectives is not None for r in self.records):
             return
         record = self._run(self._enqueued(self.baseline, "baseline", "your own flags"))
+        if record.failure is not None and record.failure.kind in RETRIED_ONCE:
+            again = self._enqueued(self.baseline, "baseline", f"{record.failure.kind}: once more")
+            record = self._run(again)
         if record.failure is not None:
-            failure = record.failure
-            raise LaunchError(
-                f"the baseline carries no value: {failure.kind} while {_doing(failure.stage)}: "
-                f"{failure.evidence}",
-                hint=f"{failure.remedy}; then run the same command again: nothing is lost",
-            )
+            raise _no_point(record.failure, "the baseline carries no value")
 
     def _next(self) -> Proposal:
         """The next launch: what was queued or cut off, then known good starts, then the sampler's.
@@ -126,8 +135,8 @@ class Tuner:
         queued = self._queued()
         if queued is not None:
             return queued
-        for lost in self._again():
-            return self._enqueued(lost, "search", "cut off before")
+        for lost, why in self._again():
+            return self._enqueued(lost, "search", why)
         taken = {flag_key(r.flags) for r in self.records}
         for start in FIRST_TRIALS:
             usual = self._completed(start)
@@ -139,13 +148,19 @@ class Tuner:
             return self._replicate()
         return self._enqueued(proposed, "search")
 
-    def _again(self) -> Iterable[Flags]:
-        """Flags of interrupted trials that no later trial has made up for."""
-        settled = {flag_key(r.flags) for r in self.records if not is_interrupted(r)}
+    def _again(self) -> Iterable[tuple[Flags, str]]:
+        """Flags whose launches have said nothing about them, and why they are launched again."""
         for record in self.records:
-            lost = is_interrupted(record) and record.role == "search"
-            if lost and self.space.contains(record.flags) and flag_key(record.flags) not in settled:
-                yield record.flags
+            if record.role != "search" or not self.space.contains(record.flags):
+                continue
+            ended = [r for r in self._launches(record.flags) if not is_interrupted(r)]
+            if not ended:
+                yield record.flags, "cut off before"
+            elif len(ended) == 1 and ended[0].failure and ended[0].failure.kind in RETRIED_ONCE:
+                yield record.flags, f"{ended[0].failure.kind} before: once more"
+
+    def _launches(self, flags: Flags) -> list[TrialRecord]:
+        return [r for r in self.records if flag_key(r.flags) == flag_key(flags)]
 
     def _completed(self, start: Flags) -> Flags | None:
         """A starting point with the baseline's values elsewhere; None where the space lacks it."""
@@ -169,8 +184,8 @@ class Tuner:
         contenders = self._contenders()
         if len(contenders) < 2:
             raise SpaceExhausted
-        chosen = min(contenders, key=lambda s: (len(s.trials), -s.score))
-        if len(chosen.trials) >= MAX_LAUNCHES:
+        chosen = min(contenders, key=lambda s: (len(self._launches(s.flags)), -s.score))
+        if len(self._launches(chosen.flags)) >= MAX_LAUNCHES:
             raise SpaceExhausted
         return self._enqueued(chosen.flags, "replicate", "close to the best: measured again")
 
@@ -258,6 +273,13 @@ _STAGES = {
     "serving": "serving",
     "stop": "stopping",
 }
+
+
+def _no_point(failure: Failure, what: str) -> LaunchError:
+    return LaunchError(
+        f"{what}: {failure.kind} while {_doing(failure.stage)}: {failure.evidence}",
+        hint=f"{failure.remedy}; then run the same command again: nothing is lost",
+    )
 
 
 def _doing(stage: str) -> str:

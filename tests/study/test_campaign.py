@@ -56,6 +56,18 @@ def test_a_command_that_hides_its_flags_is_given_the_benefit_of_the_doubt(
     assert Campaign.prepare(config(command=command)).baseline == {}
 
 
+def test_a_server_that_fakes_its_acceptance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefixed = ("env", "SGLANG_SIMULATE_ACC_LEN=2.5", *SGLANG)
+    with pytest.raises(ConfigError, match="fake its accept length"):
+        Campaign.prepare(config(command=prefixed))
+    monkeypatch.setenv("SGLANG_SIMULATE_ACC_LEN", "3")
+    with pytest.raises(ConfigError, match="SGLANG_SIMULATE_ACC_LEN=3"):
+        Campaign.prepare(config())
+    assert Campaign.prepare(config(allow_simulated_acceptance=True)).baseline == chain(3)
+    monkeypatch.setenv("SGLANG_SIMULATE_ACC_LEN", "-1")
+    assert Campaign.prepare(config()).baseline == chain(3)
+
+
 def test_preparing_leaves_nothing_behind(tmp_path: Path) -> None:
     Campaign.prepare(config())
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from autotune.core.trial import FailureKind, Flags
+from autotune.core.trial import HOPELESS, RETRIED_ONCE, FailureKind, Flags
 from autotune.errors import Interrupted, LaunchError
 from autotune.events import StudyEnded, TrialEnded, TrialStarted
 from autotune.space import load_space
@@ -69,6 +69,52 @@ def test_a_failed_trial_is_data_and_the_study_goes_on(bench: Bench) -> None:
     assert failed[0].objectives is None
     states = {t.number: t.state for t in bench.store.open().trials}
     assert states[failed[0].number] is TrialState.FAIL
+
+
+@pytest.mark.parametrize("kind", sorted(RETRIED_ONCE))
+def test_what_the_environment_has_broken_is_launched_once_more(
+    bench: Bench, kind: FailureKind
+) -> None:
+    def model(flags: Flags, number: int) -> Outcome:
+        return kind if number == 2 else trade_off(flags, number)
+
+    tuner = bench.tuner(model)
+    tuner.run()
+    broken = bench.records()[2]
+    assert asked(tuner)[3] == broken.flags["speculative_num_steps"], "at once, before others"
+    assert sorted(set(asked(tuner))) == [1, 2, 3, 4, 5] and len(asked(tuner)) == 6
+
+
+def test_what_breaks_twice_is_left_alone(bench: Bench) -> None:
+    tuner = bench.tuner(failing_at(3, FailureKind.CRASHED))
+    tuner.run()
+    assert asked(tuner).count(3) == 2 and len(asked(tuner)) == 6
+
+
+def test_a_baseline_that_the_environment_has_broken_is_launched_once_more(bench: Bench) -> None:
+    def model(flags: Flags, number: int) -> Outcome:
+        return FailureKind.GPU_BUSY if number == 0 else trade_off(flags, number)
+
+    tuner = bench.tuner(model, trials=3)
+    tuner.run()
+    assert roles(tuner) == ["baseline", "baseline", "search"]
+
+
+@pytest.mark.parametrize("kind", sorted(HOPELESS))
+def test_what_no_flag_can_mend_ends_the_study(bench: Bench, kind: FailureKind) -> None:
+    tuner = bench.tuner(failing_at(3, kind))
+    with pytest.raises(LaunchError, match="nothing can work"):
+        tuner.run()
+    assert asked(tuner) == [2, 3]
+
+
+def test_a_contender_that_keeps_failing_is_not_launched_for_ever(bench: Bench) -> None:
+    def model(flags: Flags, number: int) -> Outcome:
+        return FailureKind.RUNTIME_OOM if number > 4 else (1.0, 1000.0)
+
+    tuner = bench.tuner(model, trials=99)
+    tuner.run()
+    assert max(asked(tuner).count(steps) for steps in range(1, 6)) <= 3
 
 
 def test_contenders_are_launched_again_three_times_at_most(bench: Bench) -> None:
