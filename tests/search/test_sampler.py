@@ -235,3 +235,24 @@ def test_whatever_a_study_holds_a_proposal_is_legal_new_and_behind_no_wall(
     assert space.contains(proposed)
     assert flag_key(proposed) not in taken
     assert walls.why_not(proposed) is None
+
+
+def test_a_study_of_ones_own_needs_only_the_public_names() -> None:
+    import autotune
+    import autotune.search
+
+    space, objective = autotune.load_space("steps-only"), autotune.load_objective("agentic")
+    assert objective.latency_weight == 0.7
+    study = optuna.create_study(
+        directions=["minimize", "maximize"],
+        sampler=autotune.search.CanonicalTPESampler(space, seed=0),
+    )
+    seen = []
+    for number in range(5):
+        trial = study.ask()
+        flags = space.suggest(trial)
+        seen.append(space.key(flags))
+        record = {"number": number, "status": "complete", "flags": flags}
+        trial.set_user_attr("record", record)
+        study.tell(trial, [1.0 / (number + 1), 100.0])
+    assert len(set(seen)) == 5
