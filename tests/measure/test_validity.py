@@ -20,6 +20,7 @@ def phase(
     first_error: str = "",
     accept_length: float | None = None,
     loop_frac: float | None = None,
+    cache_hit_frac: float | None = 0.75,
 ) -> Phase:
     return Phase(
         role="serving",
@@ -37,6 +38,7 @@ def phase(
         in_flight_mean=16.0,
         client_cpu_frac=client_cpu_frac,
         loop_frac=loop_frac,
+        cache_hit_frac=cache_hit_frac,
         first_error=first_error,
     )
 
@@ -69,6 +71,7 @@ def test_queueing_is_named() -> None:
         (phase(accept_length=4.8), "accept_length_at_ceiling"),
         (phase(accept_length=1.03), "accept_length_about_one"),
         (phase(loop_frac=0.3), "answers_loop"),
+        (phase(cache_hit_frac=0.99), "prompts_cached"),
     ],
 )
 def test_what_makes_a_number_doubtful_is_named(measured: Phase, code: str) -> None:

@@ -20,7 +20,11 @@ EAGLE = (
 
 
 def codes(start: Start, *flags: object, concurrency: int = 8) -> set[str]:
-    server = AttachedServer(start("--speed", 20, *EAGLE, *flags).url)
+    return codes_at(start("--speed", 20, *EAGLE, *flags).url, concurrency)
+
+
+def codes_at(url: str, concurrency: int = 8) -> set[str]:
+    server = AttachedServer(url)
     plans = [PhasePlan("serving", concurrency, 24, 0)]
     phases = list(measure(server, workload_named("agentic"), plans, listener=ignore))
     found = caveats(phases, limits_of(server.effective))
@@ -43,3 +47,9 @@ def test_a_warning_is_provoked(
     start: Start, flags: tuple[object, ...], concurrency: int, code: str
 ) -> None:
     assert codes(start, *flags, concurrency=concurrency) == {code}
+
+
+def test_prompts_of_an_earlier_run_are_noticed_in_the_cache(start: Start) -> None:
+    url = start("--speed", 20, *EAGLE).url
+    assert codes_at(url) == set()
+    assert codes_at(url) == {"prompts_cached"}
