@@ -13,17 +13,6 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyStarted(Event):
-    study: str
-    objective: str
-    space: str
-    n_trials: int
-    n_done: int
-    engine: str
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
 class TrialStarted(Event):
     number: int
     flags: Mapping[str, Any]

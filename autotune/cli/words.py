@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 
 from autotune.core.trial import Interval, TrialRecord
-
-SHORT_FLAGS = {
-    "speculative_num_steps": "steps",
-    "speculative_eagle_topk": "topk",
-    "speculative_num_draft_tokens": "draft",
-    "mem_fraction_static": "mem",
-}
+from autotune.space.rules import SHORT_NAMES
 
 
 def short(flag: str) -> str:
     """The column title of a flag."""
-    return SHORT_FLAGS.get(flag, flag.replace("_", " "))
+    return SHORT_NAMES.get(flag, flag.replace("_", " "))
 
 
 def value(raw: object) -> str:

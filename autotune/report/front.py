@@ -7,14 +7,8 @@ from typing import Any
 
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Flags
-from autotune.space.rules import MEMORY
+from autotune.space.rules import MEMORY, SHORT_NAMES
 
-_SHORT = {
-    "speculative_num_steps": "steps",
-    "speculative_eagle_topk": "topk",
-    "speculative_num_draft_tokens": "draft",
-    "mem_fraction_static": "mem",
-}
 _STYLES = {
     "dominated": {"color": "#9aa5b1", "size": 9, "symbol": "circle"},
     "front": {"color": "#2563eb", "size": 12, "symbol": "circle"},
@@ -29,14 +23,15 @@ _UNNAMED = ("dominated", "infeasible")
 
 def short_flags(flags: Flags) -> str:
     """``4-1-5 · 0.91``: steps, topk and draft tokens as the field writes them, then the rest."""
-    tree = "-".join(str(flags[name]) for name in _SHORT if name in flags and name != MEMORY)
-    rest = [str(value) for name, value in flags.items() if name == MEMORY or name not in _SHORT]
+    tree_names = [name for name in SHORT_NAMES if name != MEMORY]
+    tree = "-".join(str(flags[name]) for name in tree_names if name in flags)
+    rest = [str(value) for name, value in flags.items() if name not in tree_names]
     return " · ".join(part for part in (tree, *rest) if part)
 
 
 def describe_flags(flags: Flags) -> str:
     """``steps 4 · topk 1 · draft 5 · mem 0.91``; other flags by their full names."""
-    return " · ".join(f"{_SHORT.get(name, name)} {value}" for name, value in flags.items())
+    return " · ".join(f"{SHORT_NAMES.get(name, name)} {value}" for name, value in flags.items())
 
 
 def front_figure(ranking: Ranking, title: str) -> Any:  # noqa: ANN401 (plotly has no types)

@@ -14,6 +14,9 @@ TOPK = "speculative_eagle_topk"
 DRAFT = "speculative_num_draft_tokens"
 MEMORY = "mem_fraction_static"
 
+SHORT_NAMES = {STEPS: "steps", TOPK: "topk", DRAFT: "draft", MEMORY: "mem"}
+"""What tables and pictures call the four flags, in the order in which the field writes them."""
+
 MIN_DRAFT_TOKENS = 2
 """The root token and one drafted token; with fewer nothing is speculated."""
 

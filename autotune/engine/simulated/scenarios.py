@@ -6,7 +6,7 @@ of the right size. No tuner reads them: it only sees what the server reports.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autotune.engine.simulated.acceptance import DraftQuality
 from autotune.engine.simulated.batch import Noise
@@ -239,8 +239,3 @@ def scenario_named(name: str) -> Scenario:
         return SCENARIOS[name]
     except KeyError:
         raise ConfigError(f"no scenario named {name!r}: {nearest(name, SCENARIOS)}") from None
-
-
-def without_noise(scenario: Scenario) -> Scenario:
-    """The same scenario as the model says, to the letter."""
-    return replace(scenario, noise=Noise())
