@@ -21,6 +21,7 @@ import msgspec
 from autotune.errors import UsageError
 from autotune.measure.records import RequestRecord
 from autotune.measure.stream import Read, read_record
+from autotune.workload.model import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class _Collector(asyncio.Protocol):
 
 async def send_chat(
     endpoint: Endpoint,
-    messages: list[dict[str, str]],
+    messages: list[Message],
     *,
     max_output_tok: int,
     temperature: float,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from autotune.core.trial import Phase, Role
@@ -19,7 +19,7 @@ from autotune.measure.client import Endpoint, send_chat
 from autotune.measure.metrics import summarize
 from autotune.measure.records import RequestRecord
 from autotune.measure.validity import FAILED_FRAC
-from autotune.workload.model import Session, Turn, Workload
+from autotune.workload.model import Message, Session, Turn, Workload
 
 Progress = Callable[[float], None]
 """Takes the measured share of a phase, in [0, 1]."""
@@ -161,12 +161,12 @@ class _Run:
 
     async def _work(self, sessions: Iterator[Session]) -> None:
         for session in sessions:
-            messages = [{"role": "system", "content": session.system}]
+            messages: list[Message] = []
             last: RequestRecord | None = None
             for turn in session.turns:
                 if self.closed_s is not None:
                     return
-                messages.append({"role": "user", "content": turn.text})
+                messages.extend(turn.messages)
                 if last is not None and not self._fits(last, messages, turn):
                     break
                 last = await self._send(messages, turn.max_output_tok)
@@ -174,7 +174,7 @@ class _Run:
                     break  # without the answer the rest of the session makes no sense
                 messages.append({"role": "assistant", "content": last.text})
 
-    def _fits(self, last: RequestRecord, messages: list[dict[str, str]], turn: Turn) -> bool:
+    def _fits(self, last: RequestRecord, messages: list[Message], turn: Turn) -> bool:
         """Whether the turn that ends ``messages`` still fits the context of the server.
 
         Only the server's tokenizer knows the length of new text: it is taken from the text that was
@@ -184,12 +184,13 @@ class _Run:
         limit = self.endpoint.context_tok
         if limit is None:
             return True
-        sent_chars = sum(len(message["content"]) for message in messages[:-2])
+        n_new = len(turn.messages)
+        sent_chars = _n_chars(messages[: -n_new - 1])
         tok_per_char = last.n_prompt_tok / max(1, sent_chars)
-        new_tok = _TEXT_MARGIN * tok_per_char * len(turn.text)
+        new_tok = _TEXT_MARGIN * tok_per_char * _n_chars(turn.messages)
         return last.n_prompt_tok + last.n_output_tok + new_tok + turn.max_output_tok < limit
 
-    async def _send(self, messages: list[dict[str, str]], max_output_tok: int) -> RequestRecord:
+    async def _send(self, messages: list[Message], max_output_tok: int) -> RequestRecord:
         self._fly(+1)
         record = await send_chat(
             self.endpoint,
@@ -236,6 +237,10 @@ class _Run:
             self.closed_s = at_s
             assert self._stop is not None
             self._stop.set_result(None)
+
+
+def _n_chars(messages: Iterable[Message]) -> int:
+    return sum(len(str(message.get("content") or "")) for message in messages)
 
 
 async def _watch(check: HealthCheck) -> None:

@@ -30,7 +30,7 @@ from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
 from autotune.study.store import StudyStore, masked, slug
 from autotune.study.tuner import Tuner
-from autotune.workload.model import Workload, workload_named
+from autotune.workload import Workload, workload_named
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.workload.agentic import agentic
-from autotune.workload.model import Session, Turn, Workload, workload_named
+from autotune.workload.model import Message, Session, Turn, Workload
+from autotune.workload.named import workload_named
 
-__all__ = ["Session", "Turn", "Workload", "agentic", "workload_named"]
+__all__ = ["Message", "Session", "Turn", "Workload", "workload_named"]

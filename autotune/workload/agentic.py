@@ -11,7 +11,7 @@ import math
 from random import Random
 
 from autotune.workload import text
-from autotune.workload.model import Session, Turn, Workload
+from autotune.workload.model import Message, Session, Turn, Workload
 
 _REFERENCE_OUTPUT_TOK = 216
 _MAX_OUTPUT_TOK = 512
@@ -22,12 +22,13 @@ def agentic(seed: int = 0) -> Workload:
     """Coding sessions of 3 to 6 turns with tool results; contexts of 1,000 to 4,000 tokens."""
     system = _system_prompt(seed)
 
-    def session(number: int) -> Session:
+    def session(number: int, context_tok: int | None) -> Session:
         rng = Random(f"{seed}:{number}")
         n_turns = rng.randint(3, 6)
-        turns = [Turn(_task(rng), _MAX_OUTPUT_TOK)]
-        turns += [Turn(_tool_turn(rng), _MAX_OUTPUT_TOK) for _ in range(n_turns - 1)]
-        return Session(number, system, tuple(turns))
+        opening = ({"role": "system", "content": system}, _user(_task(rng)))
+        turns = [Turn(opening, _MAX_OUTPUT_TOK)]
+        turns += [Turn((_user(_tool_turn(rng)),), _MAX_OUTPUT_TOK) for _ in range(n_turns - 1)]
+        return Session(tuple(turns))
 
     return Workload("agentic", "coding agents", _REFERENCE_OUTPUT_TOK, 0.6, session)
 
@@ -44,6 +45,10 @@ def _system_prompt(seed: int) -> str:
         f"before you write, and keep changes small.\n\nTools:\n{tools}\n\nHouse rules:\n"
         + text.prose(rng, 10)
     )
+
+
+def _user(content: str) -> Message:
+    return {"role": "user", "content": content}
 
 
 def _task(rng: Random) -> str:

@@ -19,9 +19,14 @@ from .scripted import Exchange, Script, ScriptedServer, hang_up, refuse, say_not
 
 
 def sessions_of(n_turns: int) -> Workload:
-    def session(number: int) -> Session:
-        turns = tuple(Turn(f"session {number} turn {place}", 64) for place in range(n_turns))
-        return Session(number, "system", turns)
+    def session(number: int, context_tok: int | None) -> Session:
+        said = [
+            {"role": "user", "content": f"session {number} turn {place}"}
+            for place in range(n_turns)
+        ]
+        opening = ({"role": "system", "content": "system"}, said[0])
+        turns = (Turn(opening, 64), *(Turn((message,), 64) for message in said[1:]))
+        return Session(turns)
 
     return Workload("test", "test", 100, 0.6, session)
 

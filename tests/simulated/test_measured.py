@@ -6,7 +6,7 @@ import pytest
 
 from autotune.core.trial import Phase, Role
 from autotune.measure import Endpoint, PhasePlan, measure_phase
-from autotune.workload import agentic
+from autotune.workload.agentic import agentic
 
 from .conftest import Server, Start
 

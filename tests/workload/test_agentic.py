@@ -10,7 +10,8 @@ import zlib
 import pytest
 
 from autotune.errors import WorkloadError
-from autotune.workload import Session, agentic, workload_named
+from autotune.workload import Session, Workload, workload_named
+from autotune.workload.agentic import agentic
 
 N_SESSIONS = 40
 
@@ -18,7 +19,19 @@ N_SESSIONS = 40
 def user_texts(seed: int = 0, first: int = 0) -> list[str]:
     load = agentic(seed)
     numbers = range(first, first + N_SESSIONS)
-    return [turn.text for number in numbers for turn in load.session(number).turns]
+    return [
+        message["content"]
+        for number in numbers
+        for turn in load.session(number).turns
+        for message in turn.messages
+        if message["role"] == "user"
+    ]
+
+
+def system_prompt(load: Workload, number: int = 0) -> str:
+    opening = load.session(number).turns[0].messages[0]
+    assert opening["role"] == "system"
+    return str(opening["content"])
 
 
 def test_a_session_is_the_same_text_every_time() -> None:
@@ -35,7 +48,7 @@ def test_a_session_does_not_depend_on_the_ones_before_it() -> None:
 
 def test_a_session_is_the_same_text_in_every_process() -> None:
     program = (
-        "import zlib; from autotune.workload import agentic; "
+        "import zlib; from autotune.workload.agentic import agentic; "
         "print(zlib.crc32(repr(agentic(3).session(9)).encode()))"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
@@ -44,7 +57,7 @@ def test_a_session_is_the_same_text_in_every_process() -> None:
 
 def test_another_seed_is_another_load() -> None:
     assert agentic(0).session(0) != agentic(1).session(0)
-    assert agentic(0).session(0).system != agentic(1).session(0).system
+    assert system_prompt(agentic(0)) != system_prompt(agentic(1))
     assert not set(user_texts(0)) & set(user_texts(1))
 
 
@@ -56,7 +69,7 @@ def test_no_two_sessions_say_the_same() -> None:
 
 def test_all_sessions_of_a_study_share_the_system_prompt() -> None:
     load = agentic(0)
-    assert len({load.session(number).system for number in range(10)}) == 1
+    assert len({system_prompt(load, number) for number in range(10)}) == 1
 
 
 def test_the_text_is_not_repetitive() -> None:
@@ -71,14 +84,13 @@ def test_sessions_have_the_documented_shape() -> None:
     sessions: list[Session] = [agentic(0).session(number) for number in range(N_SESSIONS)]
     assert {len(session.turns) for session in sessions} == {3, 4, 5, 6}
     for session in sessions:
-        said = session.system + "".join(turn.text for turn in session.turns)
+        said = "".join(m["content"] for turn in session.turns for m in turn.messages)
         assert 3_000 < len(said) < 30_000  # about 1,000 to 6,000 tokens of 4 characters
-        assert all(turn.text.strip() and turn.max_output_tok == 512 for turn in session.turns)
-    assert [session.number for session in sessions] == list(range(N_SESSIONS))
+        assert all(turn.messages and turn.max_output_tok == 512 for turn in session.turns)
 
 
 def test_the_text_survives_json() -> None:
-    for text in (agentic(0).session(0).system, *user_texts()):
+    for text in (system_prompt(agentic(0)), *user_texts()):
         assert json.loads(json.dumps({"content": text})) == {"content": text}
         assert text.encode().decode() == text
 
