@@ -19,6 +19,12 @@ class RequestRecord:
         text: the answer, for the next turn of the session.
         error: why it does not count; empty when it does.
         cut: our own end of the phase broke it off: its tokens count, its latencies do not.
+        accept_histogram: verify passes by the number of draft tokens accepted (0, 1, 2, …); empty
+            where the server does not tell.
+        n_retractions: times the server threw it out of the batch and began it again.
+        queue_s: time in the server's queue; None where not told.
+        aborted: the server ended it, and says so.
+        due_s: when it should have been sent; None: it was sent as soon as it could be.
     """
 
     sent_s: float
@@ -31,6 +37,11 @@ class RequestRecord:
     text: str = ""
     error: str = ""
     cut: bool = False
+    accept_histogram: tuple[int, ...] = ()
+    n_retractions: int = 0
+    queue_s: float | None = None
+    aborted: bool = False
+    due_s: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -45,14 +56,21 @@ class RequestRecord:
         return self.arrivals[-1][1] if self.arrivals else 0
 
     @property
+    def from_s(self) -> float:
+        """Where its latencies begin: an open loop counts from when it was due, however late it was
+        sent, or the requests that a stalled server held back would not be seen ("coordinated
+        omission")."""
+        return self.sent_s if self.due_s is None else self.due_s
+
+    @property
     def ttft_s(self) -> float:
-        """Send to the first token."""
-        return self.arrivals[0][0] - self.sent_s
+        """Start to the first token."""
+        return self.arrivals[0][0] - self.from_s
 
     @property
     def e2e_s(self) -> float:
-        """Send to the last token."""
-        return self.arrivals[-1][0] - self.sent_s
+        """Start to the last token."""
+        return self.arrivals[-1][0] - self.from_s
 
     @property
     def tpot_s(self) -> float | None:
