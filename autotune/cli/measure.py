@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,63 +13,183 @@ import click
 from autotune.cli import options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from autotune.core.trial import TrialRecord
     from autotune.engine.base import RunningServer
+    from autotune.measure.metrics import Limits
+    from autotune.measure.plan import PhasePlan
+    from autotune.measure.prompt import Api
+    from autotune.workload import Workload
+
+_DEFAULT_LEVELS = "1,16"
 
 
-@click.command(short_help="measure a running server or a launch command")
+@click.command(short_help="measure a running server or a launch command; compare two results")
 @click.option("--url", help="A running server; it is only sent requests.")
-@click.option("--concurrency", default="1,16", show_default=True, help="Requests in flight.")
-@click.option("--workload", default="agentic", show_default=True)
+@click.option("--concurrency", help=f"Requests in flight, closed loop.  [{_DEFAULT_LEVELS}]")
+@click.option("--rate", type=float, help="Requests per second, open loop, instead.")
+@click.option("--replay", is_flag=True, help="At the arrival times of the workload, instead.")
+@click.option("--gaps", is_flag=True, help="Wait the pauses of tools and people between turns.")
+@click.option("--workload", default="agentic", show_default=True, help="Name or file.")
+@click.option("--hold-out", is_flag=True, help="Use the sessions that no study is tuned on.")
+@click.option("--api", default="chat", show_default=True, help="chat, completions or generate.")
 @click.option("--model", help="Model name in the requests [what the server serves].")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the workload.")
+@click.option(
+    "--precision", type=float, default=0.02, show_default=True, metavar="FRACTION",
+    help="A phase ends once its headline is known this well (95 %).",
+)  # fmt: skip
+@click.option("--seconds", type=float, help="Longest window of a phase [60; C=1: 90].")
+@click.option("--good", "goods", multiple=True, metavar="LIMIT", help="Goodput: 'ttft_s<=0.5'.")
+@click.option("--api-key-file", type=click.Path(), help="File that holds the API key.")
+@click.option("--compare", "compared", nargs=2, type=click.Path(), metavar="BEFORE AFTER",
+              help="Compare two results saved with --json or -o; measures nothing.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(), help="Also write the record to this file.")
 @options.as_json
 @click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
     url: str | None,
-    concurrency: str,
+    concurrency: str | None,
+    rate: float | None,
+    replay: bool,
+    gaps: bool,
     workload: str,
+    hold_out: bool,
+    api: str,
     model: str | None,
     seed: int,
+    precision: float,
+    seconds: float | None,
+    goods: tuple[str, ...],
+    api_key_file: str | None,
+    compared: tuple[str, str] | None,
+    output: str | None,
     as_json: bool,
     command_words: tuple[str, ...],
 ) -> None:
     """Measure a running server (--url), or launch a command, measure it and stop it.
 
-    An API key is read from the environment variable AUTOTUNE_API_KEY.
+    An API key is read from --api-key-file or the environment variable AUTOTUNE_API_KEY.
     """
-    from autotune.errors import ConfigError, UsageError
-    from autotune.study.config import parse_concurrencies
-    from autotune.workload import workload_named
+    from autotune.cli.comparison import compare
+    from autotune.errors import UsageError
+    from autotune.study.secrets import api_key
 
-    levels = parse_concurrencies(concurrency, "--concurrency")
-    if not levels or levels[0] < 1:
-        raise ConfigError(f"--concurrency {concurrency!r} must name at least one level above 0")
+    if compared is not None:
+        compare(*map(Path, compared), as_json=as_json)
+        return
     if (url is None) == (not command_words):
-        raise UsageError("give either --url or a launch command after --")
-    workload_named(workload, seed=seed)  # a wrong name is told before a launch takes its minutes
+        raise UsageError(
+            "give a running server with --url, or a launch command after --",
+            hint="to compare two results: autotune measure --compare before.json after.json",
+        )
+    request = _Request(
+        plans=_plans(concurrency, rate, replay, gaps, precision, seconds),
+        workload=_workload(workload, seed, hold_out),  # told before a launch takes its minutes
+        api=_api(api),
+        limits=_limits(goods),
+        model=model,
+    )
+    key = api_key(api_key_file)
+    _check_writable(output)
     if url is not None:
-        record = _measure_url(url, levels, workload, model, seed)
+        record = _measure_url(url, key, request)
     else:
-        record = _measure_command(command_words, levels, workload, model, seed)
+        record = _measure_command(command_words, seed, request)
+    if output is not None:
+        Path(output).write_bytes(record.to_json())
     if as_json:
         options.print_json(record.to_dict())
     else:
-        _print(record)
+        from autotune.cli.phases import print_phases
+
+        print_phases(record)
 
 
-def _measure_url(
-    url: str, levels: tuple[int, ...], workload: str, model: str | None, seed: int
-) -> TrialRecord:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the command line asks to measure."""
+
+    plans: Sequence[PhasePlan]
+    workload: Workload
+    api: Api
+    limits: Limits | None
+    model: str | None
+
+
+def _plans(
+    concurrency: str | None,
+    rate: float | None,
+    replay: bool,
+    gaps: bool,
+    precision: float,
+    seconds: float | None,
+) -> Sequence[PhasePlan]:
+    """The phases.
+
+    Raises:
+        UsageError: options that exclude each other.
+        ConfigError: an impossible number.
+    """
+    from dataclasses import replace
+
+    from autotune.errors import ConfigError, UsageError
+    from autotune.measure.plan import plan_levels, plan_open_loop
+    from autotune.study.config import parse_concurrencies
+
+    if sum((concurrency is not None, rate is not None, replay)) > 1:
+        raise UsageError("--concurrency, --rate and --replay exclude each other: give one of them")
+    for name, value in (("--rate", rate), ("--precision", precision), ("--seconds", seconds)):
+        if value is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"{name} {value:g} must be above 0")
+    if rate is not None or replay:
+        return (plan_open_loop(rate, seconds or 60.0),)
+    levels = parse_concurrencies(concurrency or _DEFAULT_LEVELS, "--concurrency")
+    if not levels or levels[0] < 1:
+        raise ConfigError(f"--concurrency {concurrency!r} must name at least one level above 0")
+    plans = [replace(plan, gaps=gaps) for plan in plan_levels(levels, precision)]
+    return [replace(p, max_window_s=seconds) for p in plans] if seconds is not None else plans
+
+
+def _workload(name: str, seed: int, hold_out: bool) -> Workload:
+    from autotune.workload import workload_named
+
+    workload = workload_named(name, seed=seed)
+    return workload.held_out() if hold_out else workload
+
+
+def _api(name: str) -> Api:
+    from autotune.errors import UsageError, nearest
+    from autotune.measure.prompt import APIS
+
+    for api in APIS:
+        if api == name:
+            return api
+    raise UsageError(f"--api {name!r} is none of {', '.join(APIS)}: {nearest(name, APIS)}")
+
+
+def _limits(goods: tuple[str, ...]) -> Limits | None:
+    from autotune.core.objective import request_limits
+
+    return request_limits(goods) if goods else None
+
+
+def _check_writable(output: str | None) -> None:
+    """Minutes of measuring must not end at a folder that does not exist."""
+    from autotune.errors import UsageError
+
+    if output is not None and not Path(output).absolute().parent.is_dir():
+        raise UsageError(f"cannot write {output}: its folder does not exist")
+
+
+def _measure_url(url: str, key: str | None, request: _Request) -> TrialRecord:
     from autotune.engine.attached import AttachedServer
 
-    api_key = os.environ.get("AUTOTUNE_API_KEY")
-    return _measure(AttachedServer(url, api_key=api_key), levels, workload, model, seed)
+    return _measure(AttachedServer(url, api_key=key), request)
 
 
-def _measure_command(
-    words: tuple[str, ...], levels: tuple[int, ...], workload: str, model: str | None, seed: int
-) -> TrialRecord:
+def _measure_command(words: tuple[str, ...], seed: int, request: _Request) -> TrialRecord:
     """Launches in a folder of its own, which stays only where the launch failed."""
     from autotune.engine.base import LaunchFailed
     from autotune.errors import LaunchError
@@ -90,39 +210,45 @@ def _measure_command(
                 hint=f"{failure.remedy}; its log: {directory / 'server.log'}",
             ) from None
         with server:
-            record = _measure(server, levels, workload, model, seed)
+            record = _measure(server, request)
     shutil.rmtree(directory)
     return record
 
 
-def _measure(
-    server: RunningServer, levels: tuple[int, ...], workload: str, model: str | None, seed: int
-) -> TrialRecord:
-    """A record of what the server does at each concurrency.
+def _measure(server: RunningServer, request: _Request) -> TrialRecord:
+    """A record of what the server does under each load.
 
     Raises:
         MeasurementError: no value can be used.
     """
     from autotune import __version__
+    from autotune.cli.progress import phase_progress
     from autotune.core.trial import TrialRecord
     from autotune.errors import MeasurementError
-    from autotune.events import ignore
-    from autotune.measure.phase import plan_levels
     from autotune.measure.validity import caveats, fatal
     from autotune.study.evaluate import ServerDied, limits_of, measure
-    from autotune.workload import workload_named
 
-    source = workload_named(workload, seed=seed)
+    phases = []
     try:
-        phases = list(measure(server, source, plan_levels(levels), listener=ignore, model=model))
+        with phase_progress() as listener:
+            for phase in measure(
+                server,
+                request.workload,
+                request.plans,
+                listener=listener,
+                model=request.model,
+                api=request.api,
+                limits=request.limits,
+            ):
+                phases.append(phase)
+                unusable = fatal(phase)
+                if unusable is not None:
+                    raise MeasurementError(unusable.evidence, hint=unusable.remedy)
     except ServerDied as died:
         raise MeasurementError(
             f"the server died while it was measured: {died.failure.evidence}",
             hint=died.failure.remedy,
         ) from None
-    unusable = next(filter(None, map(fatal, phases)), None)
-    if unusable is not None:
-        raise MeasurementError(unusable.evidence, hint=unusable.remedy)
     return TrialRecord(
         number=0,
         status="complete",
@@ -133,22 +259,3 @@ def _measure(
         machine=server.machine,
         versions=server.versions | {"autotune": __version__},
     )
-
-
-def _print(record: TrialRecord) -> None:
-    from autotune.cli import words
-
-    if record.machine.get("simulated"):
-        click.echo("SIMULATED server\n")
-    titles = f"{'C':>4}  {'one turn':20}{'TTFT':20}{'decode':22}{'throughput':24}"
-    click.echo(f"{titles}{'accept':8}{'in flight':11}requests")
-    for phase in record.phases:
-        accept = f"{phase.accept_length:.2f}" if phase.accept_length else "–"
-        click.echo(
-            f"{phase.concurrency:>4}  {words.seconds(phase.turn_latency_s):20}"
-            f"{words.seconds(phase.ttft_s):20}{words.tok_s(phase.decode_tok_s):22}"
-            f"{words.tok_s(phase.output_tok_s):24}{accept:8}{phase.in_flight_mean:<11.1f}"
-            f"{phase.n_requests}"
-        )
-    for caveat in record.warnings:
-        click.echo(f"! {caveat.text}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from autotune.cli import words
 from autotune.cli.table import TrialTable
 from autotune.events import (
     Event,
+    Listener,
     PhaseMeasured,
     PhaseProgress,
     StageReached,
@@ -64,13 +67,7 @@ class PlainProgress:
             case StageReached() if event.text:
                 return f"{stamp} trial {event.number}: {event.text}"
             case PhaseMeasured():
-                phase = event.phase
-                value = (
-                    words.seconds(phase.turn_latency_s)
-                    if phase.role == "latency"
-                    else words.tok_s(phase.output_tok_s)
-                )
-                return f"{stamp} C={phase.concurrency}: {value}, {phase.n_requests} requests"
+                return f"{stamp} {_phase(event)}"
             case TrialEnded():
                 outlook = _outlook(event)
                 row = self.table.row(event.record, event.gain_pct)
@@ -132,11 +129,46 @@ class LiveProgress:
         if not self._doing:
             return ""
         elapsed = words.clock(time.monotonic() - self._began)
-        bar = ""
-        if self._share is not None:
-            full = round(_BAR * min(1.0, self._share))
-            bar = f"[cyan]{'━' * full}[/][dim]{'━' * (_BAR - full)}[/] {self._share:4.0%}  "
+        bar = "" if self._share is None else _bar(self._share)
         return f"{self._lead}{self._doing}  {bar}{elapsed}   [dim]{self._outlook}[/]"
+
+
+@contextmanager
+def phase_progress() -> Iterator[Listener]:
+    """Shows the phases of one measurement on stderr: a live bar, or a line for each that ended."""
+    if not is_animated():
+        yield _say_phase
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    began, console = time.monotonic(), Console(stderr=True, highlight=False)
+    with Live("", console=console, refresh_per_second=8, transient=True) as live:
+
+        def show(event: Event) -> None:
+            if isinstance(event, PhaseProgress):
+                elapsed = words.clock(time.monotonic() - began)
+                bar = _bar(event.done_frac)
+                live.update(f"measuring C={event.concurrency}  {bar}{elapsed}")
+
+        yield show
+
+
+def _say_phase(event: Event) -> None:
+    if isinstance(event, PhaseMeasured):
+        click.echo(_phase(event), err=True)
+
+
+def _phase(event: PhaseMeasured) -> str:
+    phase = event.phase
+    is_latency = phase.role == "latency"
+    value = words.seconds(phase.turn_latency_s) if is_latency else words.tok_s(phase.output_tok_s)
+    return f"C={phase.concurrency}: {value}, {phase.n_requests} requests"
+
+
+def _bar(share: float) -> str:
+    full = round(_BAR * min(1.0, share))
+    return f"[cyan]{'━' * full}[/][dim]{'━' * (_BAR - full)}[/] {share:4.0%}  "
 
 
 def _outlook(event: TrialEnded) -> str:

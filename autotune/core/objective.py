@@ -148,8 +148,12 @@ class Slo:
 
 
 METRICS = (
-    "ttft_s", "tpot_s", "e2e_s", "turn_latency_s", "decode_tok_s", "output_tok_s", "accept_length",
+    "ttft_s", "tpot_s", "itl_s", "e2e_s", "turn_latency_s", "decode_tok_s", "output_tok_s",
+    "input_tok_s", "accept_length", "goodput_req_s", "good_frac", "queue_s", "cache_hit_frac",
 )  # fmt: skip
+_OF_REQUESTS = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "turn_latency_s", "decode_tok_s")
+_LIMITABLE = ("ttft_s", "tpot_s", "e2e_s", "turn_latency_s")
+"""Metrics of which a single request can be too slow."""
 _SLO = re.compile(r"^\s*([a-z0-9_]+?)(?:@(\d+))?\s*(<=|>=)\s*([0-9.eE+-]+)\s*$")
 _PERCENTILE = re.compile(r"^(.*)_(p50|p90|p95|p99)_(s|tok_s)$")
 
@@ -173,10 +177,8 @@ def parse_slo(text: str) -> Slo:
         name, percentile = f"{split[1]}_{split[3]}", split[2]
     if name not in METRICS:
         raise ConfigError(f"SLO {text!r}: no metric {name!r}: {nearest(name, METRICS)}")
-    if percentile is not None and name == "output_tok_s":
-        raise ConfigError(
-            f"SLO {text!r}: output_tok_s is one number per phase and has no percentiles"
-        )
+    if percentile is not None and name not in _OF_REQUESTS:
+        raise ConfigError(f"SLO {text!r}: {name} is one number per phase and has no percentiles")
     try:
         number = float(limit)
     except ValueError:
@@ -185,6 +187,24 @@ def parse_slo(text: str) -> Slo:
         raise ConfigError(f"SLO {text!r}: the limit must be a number above 0")
     at = None if concurrency is None else int(concurrency)
     return Slo(text.strip(), name, percentile, at, relation == "<=", number)
+
+
+def request_limits(texts: Iterable[str]) -> Mapping[str, float]:
+    """Limits of single requests for goodput, such as ``ttft_s<=0.5``: metric to its most.
+
+    Raises:
+        ConfigError: not of that form, or no metric of a single request.
+    """
+    limits: dict[str, float] = {}
+    for text in texts:
+        slo = parse_slo(text)
+        if slo.metric not in _LIMITABLE or slo.percentile or slo.concurrency or not slo.at_most:
+            raise ConfigError(
+                f"{text!r} is no limit of a single request, such as 'ttft_s<=0.5'",
+                hint=f"one of {', '.join(_LIMITABLE)} followed by <= and a number",
+            )
+        limits[slo.metric] = min(slo.limit, limits.get(slo.metric, math.inf))
+    return limits
 
 
 def violations(slos: Iterable[Slo], phases: Iterable[Phase]) -> Mapping[str, float]:

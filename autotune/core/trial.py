@@ -93,25 +93,59 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Caveat(msgspec.Struct, frozen=True):
-    """A reason to read a number with care; ``code`` is stable, ``text`` is for people."""
+    """A reason to read a number with care; ``code`` is stable, the rest is for people.
+
+    Attributes:
+        text: what was seen, and where.
+        remedy: what to do about it, in words; empty where nothing needs to be done.
+    """
 
     code: str
     text: str
+    remedy: str = ""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """One load level on one launch.
 
     Attributes:
-        concurrency: requests in flight (closed loop).
+        concurrency: requests in flight (closed loop); of an open loop, their mean, rounded.
         n_requests: requests that ended inside the steady window and carry these values.
         duration_s: length of the steady window.
+        ttft_s: time to the first token, median over requests.
+        tpot_s: time per output token after the first event of a request, median over requests.
+        itl_s: gap between tokens, mean over all tokens: an event of n tokens counts n times a nth
+            of the gap before it.
+        chunk_gap_s: gap between two events, whatever they carry, mean over events.
+        turn_latency_s: ``TTFT + TPOT * n_ref``, median over requests.
+        decode_tok_s: tokens per second of one request after its first event, mean over requests.
         output_tok_s: aggregate output throughput in the steady window.
+        input_tok_s: prompt tokens whose first answer token came inside the window, per second.
+        output_run_tok_s: as ``output_tok_s``, over the whole run, ramp and tail included: what
+            tools report that cut no window.
+        input_run_tok_s: as ``input_tok_s``, over the whole run.
+        goodput_req_s: requests per second that kept every given limit; None without limits.
+        good_frac: their share.
         accept_length: tokens per verify pass, the target's own included; None without speculation.
+        accept_length_interval: the same with its interval over requests.
+        accept_histogram: share of the verify passes that accepted 0, 1, 2, … draft tokens; empty
+            where the server does not tell.
         in_flight_mean: requests in flight, averaged over the steady window.
+        rate_req_s: offered rate of an open loop; None for a closed loop.
         cache_hit_frac: prompt tokens that the prefix cache held; None where the server is silent.
+        cache_first_frac: the same of the first request of each session only, warm-up included.
+        queue_s: time in the server's queue; None where it does not tell.
+        waiting_mean: requests in the server's queue, averaged over looks; None where not told.
+        foreign_mean: requests on the server that are not ours; None where not told.
+        n_aborted: requests the server itself ended.
+        n_retractions: times it threw a request out of its batch; None where not told.
+        n_repeated: requests whose prompt had been sent before in this phase.
         client_cpu_frac: share of one core that the client itself used.
+        client_lag_s: 99th percentile of the delay of the client's event loop (wall seconds).
         loop_frac: share of the answers that repeat themselves; None where all are too short.
+        drift_frac: second half of the window against the first, of the headline value; None where
+            noise explains it.
+        temperature: of sampling.
         percentiles: metric name to ``{"p50": ..., "p90": ..., "p95": ..., "p99": ...}``.
     """
 
@@ -128,9 +162,29 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     output_tok_s: Interval
     accept_length: float | None
     in_flight_mean: float
+    itl_s: Interval | None = None
+    chunk_gap_s: Interval | None = None
+    input_tok_s: Interval | None = None
+    output_run_tok_s: Interval | None = None
+    input_run_tok_s: Interval | None = None
+    goodput_req_s: Interval | None = None
+    good_frac: Interval | None = None
+    accept_length_interval: Interval | None = None
+    accept_histogram: tuple[float, ...] = ()
+    rate_req_s: float | None = None
     cache_hit_frac: float | None = None
+    cache_first_frac: float | None = None
+    queue_s: Interval | None = None
+    waiting_mean: float | None = None
+    foreign_mean: float | None = None
+    n_aborted: int = 0
+    n_retractions: int | None = None
+    n_repeated: int = 0
     client_cpu_frac: float | None = None
+    client_lag_s: float | None = None
     loop_frac: float | None = None
+    drift_frac: float | None = None
+    temperature: float | None = None
     first_error: str = ""
     percentiles: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
 

@@ -8,6 +8,8 @@ from typing import Any, Self
 import httpx
 
 from autotune.core.trial import Failure
+from autotune.engine.ports import is_local, port_of
+from autotune.engine.sglang.environment import fakes
 from autotune.engine.sglang.readback import effective_settings, fetch_server_info, versions_of
 from autotune.errors import LaunchError
 
@@ -49,6 +51,8 @@ class AttachedServer:
         speed = simulation.get("speed") if isinstance(simulation, dict) else None
         speed = float(speed) if isinstance(speed, int | float) and speed > 0 else None
         self.effective = effective_settings(info, "")
+        if is_local(self.url):
+            self.effective |= fakes(port_of(self.url))
         self.versions = versions_of(info)
         self.time_scale = speed or 1.0
         self.machine: dict[str, Any] = {"simulated": True} if speed else {}

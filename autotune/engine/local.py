@@ -22,10 +22,11 @@ from typing import Any, Self
 from autotune import __version__
 from autotune.core.trial import Failure, FailureKind, Flags
 from autotune.engine.base import Announce, LaunchFailed
-from autotune.engine.ports import LOCAL_HOST, free_port
+from autotune.engine.ports import LOCAL_HOST, free_port, port_of
 from autotune.engine.process import ServerProcess, StopPatience, StopReport
 from autotune.engine.sglang.command import MASK, LaunchCommand
 from autotune.engine.sglang.diagnose import diagnose, last_words, read_log, stage_of
+from autotune.engine.sglang.environment import fakes
 from autotune.engine.sglang.readback import effective_settings, fetch_server_info, versions_of
 from autotune.engine.sglang.readiness import ReadyProbe, StartupLog
 
@@ -57,7 +58,7 @@ class LocalServer:
     ) -> None:
         self.url = url
         self.api_key = command.api_key
-        self.effective = effective_settings(info, read_log(process.log))
+        self.effective = effective_settings(info, read_log(process.log)) | fakes(port_of(url))
         self.versions = versions_of(info)
         self.machine = machine
         self.launch_s = launch_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 from contextlib import closing
+from urllib.parse import urlsplit
 
 from autotune.errors import LaunchError
 
@@ -50,6 +51,18 @@ def can_bind(port: int, host: str = LOCAL_HOST) -> bool:
         except OSError:
             return False
     return True
+
+
+def port_of(url: str) -> int:
+    """The port of a base address, its scheme's own where it names none."""
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def is_local(url: str) -> bool:
+    """Whether a base address is one of this machine's loopback."""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def is_listening(port: int, host: str = LOCAL_HOST, *, timeout_s: float = 0.5) -> bool:

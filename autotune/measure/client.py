@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import msgspec
-
 from autotune.errors import UsageError
+from autotune.measure.prompt import Api, request_of
 from autotune.measure.records import RequestRecord
-from autotune.measure.stream import Read, read_record
+from autotune.measure.stream import BrokenAnswer, Read, parse_answer, read_record
 from autotune.workload.model import Message
 
 
@@ -35,6 +34,7 @@ class Endpoint:
         time_scale: server seconds per wall second; 1.0 on hardware.
         context_tok: tokens that prompt and answer may have together; None: unknown.
         stall_s: wall seconds without a byte after which a request is given up.
+        api: which of the server's interfaces takes the requests.
     """
 
     url: str
@@ -43,6 +43,7 @@ class Endpoint:
     time_scale: float = 1.0
     context_tok: int | None = None
     stall_s: float = 60.0
+    api: Api = "chat"
 
     def now_s(self) -> float:
         """Server seconds on a monotonic clock."""
@@ -65,55 +66,107 @@ class _Collector(asyncio.Protocol):
             self.closed.set_result(None)
 
 
-async def send_chat(
-    endpoint: Endpoint,
-    messages: list[Message],
-    *,
-    max_output_tok: int,
-    temperature: float,
-    stop: asyncio.Future[None] | None = None,
-) -> RequestRecord:
-    """One streamed ``/v1/chat/completions`` request. Never raises for what the server does.
+class Flight:
+    """One streamed request: ``fly`` sends it once, ``so_far`` looks at it meanwhile.
 
-    Once ``stop`` is done the request is broken off, and its record is marked as ``cut``.
+    Args:
+        session: number of the session it belongs to.
+        due_s: when it should be sent, in server seconds; None: as soon as it can be.
     """
-    body = {
-        "model": endpoint.model,
-        "messages": messages,
-        "max_tokens": max_output_tok,
-        "temperature": temperature,
-        "stream": True,
-        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-        "return_spec_tokens_details": True,
-    }
-    return await _exchange(endpoint, "/v1/chat/completions", msgspec.json.encode(body), stop)
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        messages: Sequence[Message],
+        *,
+        max_output_tok: int,
+        temperature: float,
+        extra: Mapping[str, Any] | None = None,
+        session: int = 0,
+        due_s: float | None = None,
+    ) -> None:
+        self._endpoint, self._session, self._due_s = endpoint, session, due_s
+        self._path, self._body = request_of(
+            endpoint.api,
+            endpoint.model,
+            messages,
+            max_output_tok=max_output_tok,
+            temperature=temperature,
+            extra=extra or {},
+        )
+        self._reads: list[Read] = []
+        self._sent_s = endpoint.now_s()
+
+    async def fly(self, stop: asyncio.Future[None] | None = None) -> RequestRecord:
+        """Sends it and waits for the whole answer. Never raises for what the server does.
+
+        Once ``stop`` is done the request is broken off, and its record is marked as ``cut``.
+        """
+        endpoint = self._endpoint
+        host, port, _, prefix = _address(endpoint.url)
+        head = _head(endpoint, "POST", host, port, prefix + self._path, len(self._body))
+        try:
+            transport, collector = await _connect(endpoint)
+        except OSError as error:
+            now = endpoint.now_s()
+            why = str(error) or f"no answer for {endpoint.stall_s:g} s"
+            return self._marked(RequestRecord(now, now, (), error=f"cannot connect: {why}"))
+        try:
+            self._reads = collector.reads
+            self._sent_s = endpoint.now_s()
+            transport.write(head + self._body)
+            end = await _until_closed(collector, endpoint, self._sent_s, stop)
+            done_s = endpoint.now_s()
+        finally:
+            transport.abort()
+        record = self._marked(read_record(collector.reads, self._sent_s, done_s))
+        if end == "silent":
+            return replace(record, error=f"no byte for {endpoint.stall_s:g} s")
+        return replace(record, error="", cut=True) if end == "stopped" else record
+
+    def so_far(self) -> RequestRecord:
+        """What has come until now, as the record of a request that is broken off here."""
+        record = read_record(tuple(self._reads), self._sent_s, self._endpoint.now_s())
+        return replace(self._marked(record), error="", cut=True)
+
+    def _marked(self, record: RequestRecord) -> RequestRecord:
+        return replace(record, session=self._session, due_s=self._due_s)
 
 
-async def _exchange(
-    endpoint: Endpoint, path: str, body: bytes, stop: asyncio.Future[None] | None
-) -> RequestRecord:
-    loop = asyncio.get_running_loop()
-    host, port, tls, prefix = _address(endpoint.url)
+async def fetch(endpoint: Endpoint, path: str) -> bytes | None:
+    """The body of a GET answered with 200; None for anything else. For small documents.
+
+    On the same event loop and with the same sockets as the load, so that a look at the server costs
+    the measurement next to nothing.
+    """
+    host, port, _, prefix = _address(endpoint.url)
     try:
-        async with asyncio.timeout(endpoint.stall_s):
-            transport, collector = await loop.create_connection(
-                lambda: _Collector(endpoint.time_scale), host, port, ssl=tls
-            )
-    except OSError as error:
-        now = endpoint.now_s()
-        why = str(error) or f"no answer for {endpoint.stall_s:g} s"
-        return RequestRecord(now, now, (), error=f"cannot connect: {why}")
+        transport, collector = await _connect(endpoint)
+    except OSError:
+        return None
     try:
         sent_s = endpoint.now_s()
-        transport.write(_head(endpoint, host, port, prefix + path, len(body)) + body)
-        end = await _until_closed(collector, endpoint, sent_s, stop)
-        done_s = endpoint.now_s()
+        transport.write(_head(endpoint, "GET", host, port, prefix + path, 0))
+        await _until_closed(collector, endpoint, sent_s, None)
+        answer = parse_answer(collector.reads)
+    except BrokenAnswer:
+        return None
     finally:
         transport.abort()
-    record = read_record(collector.reads, sent_s, done_s)
-    if end == "silent":
-        return replace(record, error=f"no byte for {endpoint.stall_s:g} s")
-    return replace(record, error="", cut=True) if end == "stopped" else record
+    return b"".join(data for _, data in answer.body) if answer.status == 200 else None
+
+
+async def _connect(endpoint: Endpoint) -> tuple[asyncio.Transport, _Collector]:
+    """A new connection.
+
+    Raises:
+        OSError: refused, or not taken within the stall time.
+    """
+    host, port, tls, _ = _address(endpoint.url)
+    async with asyncio.timeout(endpoint.stall_s):
+        return await asyncio.get_running_loop().create_connection(
+            lambda: _Collector(endpoint.time_scale), host, port, ssl=tls
+        )
 
 
 async def _until_closed(
@@ -136,15 +189,15 @@ async def _until_closed(
     return "closed"
 
 
-def _head(endpoint: Endpoint, host: str, port: int, path: str, length: int) -> bytes:
+def _head(endpoint: Endpoint, method: str, host: str, port: int, path: str, length: int) -> bytes:
     headers: Mapping[str, str] = {
         "Host": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "Content-Type": "application/json",
         "Content-Length": str(length),
-        "Accept": "text/event-stream",
+        "Accept": "text/event-stream, */*",
         "Connection": "close",
     }
-    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     if endpoint.api_key:
         lines.append(f"Authorization: Bearer {endpoint.api_key}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise, zip_longest
 from statistics import fmean
+from typing import Any
 
-from autotune.core.stats import mean_interval, median_interval, percentiles, rate_interval
-from autotune.core.trial import Interval, Phase, Role
+from autotune.core.stats import (
+    drift,
+    mean_interval,
+    median_interval,
+    percentiles,
+    rate_interval,
+    ratio_interval,
+    share_interval,
+)
+from autotune.core.trial import Interval, Phase
+from autotune.measure.observe import Observations
+from autotune.measure.plan import PhasePlan
 from autotune.measure.records import RequestRecord
+
+Limits = Mapping[str, float]
+"""What one request may take at most: ``ttft_s``, ``tpot_s``, ``e2e_s``, ``turn_latency_s``."""
 
 _N_SLICES = 6
 """Slices of the window that give throughput its interval. Measured on five simulated machines at
@@ -26,14 +40,18 @@ _SHORTEST_TOK = 8
 def summarize(
     records: Sequence[RequestRecord],
     *,
-    plan_role: Role,
-    concurrency: int,
+    plan: PhasePlan,
     window: tuple[float, float],
     in_flight: Sequence[tuple[float, int]],
     reference_output_tok: int,
+    temperature: float,
     client_cpu_frac: float,
+    seen: Observations,
+    n_repeated: int = 0,
+    limits: Limits | None = None,
 ) -> Phase:
-    """The phase as the requests that ended inside ``window`` show it.
+    """The phase as the requests of ``window`` show it: those that ended in it (closed loop), or
+    that were due in it (open loop).
 
     Latencies are medians over requests. Throughput counts every token that arrived inside the
     window, also of requests that began before it or ended after it.
@@ -44,19 +62,14 @@ def summarize(
         reference_output_tok: n_ref of the turn latency ``TTFT + TPOT * n_ref``.
     """
     begin_s, end_s = window
-    inside = [r for r in records if begin_s < r.done_s <= end_s]
+    inside = [r for r in records if begin_s < (r.done_s if r.due_s is None else r.due_s) <= end_s]
     good = [r for r in inside if r.ok]
-    paced = [(r, tpot) for r in good if (tpot := _tpot(r)) is not None]
-    samples = {
-        "ttft_s": [r.ttft_s for r in good],
-        "tpot_s": [tpot for _, tpot in paced],
-        "e2e_s": [r.e2e_s for r in good],
-        "turn_latency_s": [r.ttft_s + tpot * reference_output_tok for r, tpot in paced],
-        "decode_tok_s": [1.0 / tpot for _, tpot in paced],
-    }
+    samples = _samples(good, reference_output_tok)
+    in_flight_mean = _time_average(in_flight, begin_s, end_s)
+    whole = _span(records)
     return Phase(
-        role=plan_role,
-        concurrency=concurrency,
+        role=plan.role,
+        concurrency=max(1, round(in_flight_mean)) if plan.open_loop else plan.concurrency,
         n_requests=len(good),
         n_failed=sum(r.failed for r in records),
         duration_s=end_s - begin_s,
@@ -65,15 +78,78 @@ def summarize(
         e2e_s=median_interval(samples["e2e_s"]),
         turn_latency_s=median_interval(samples["turn_latency_s"]),
         decode_tok_s=mean_interval(samples["decode_tok_s"]),
-        output_tok_s=_throughput(records, begin_s, end_s),
-        accept_length=_accept_length(good),
-        in_flight_mean=_time_average(in_flight, begin_s, end_s),
+        output_tok_s=_rate(records, window, _output),
+        input_tok_s=_rate(records, window, _input),
+        output_run_tok_s=_rate(records, whole, _output),
+        input_run_tok_s=_rate(records, whole, _input),
+        **_goodput(inside, window, limits, reference_output_tok),
+        **_acceptance(good),
+        **_gaps(good),
+        in_flight_mean=in_flight_mean,
+        rate_req_s=plan.rate_req_s,
         cache_hit_frac=_cache_hits(good),
+        cache_first_frac=_cache_hits(_openings(records)),
+        queue_s=_queue(good),
+        waiting_mean=seen.waiting_mean,
+        foreign_mean=seen.foreign_mean,
+        n_aborted=sum(r.aborted for r in records),
+        n_retractions=_retractions(records, seen),
+        n_repeated=n_repeated,
         client_cpu_frac=client_cpu_frac,
+        client_lag_s=seen.lag_p99_s,
         loop_frac=_loops(good),
+        drift_frac=_drift(records, good, plan, window),
+        temperature=temperature,
         first_error=next((r.error for r in records if r.error), ""),
-        percentiles={name: percentiles(values) for name, values in samples.items() if values},
+        percentiles=_percentiles(samples, good),
     )
+
+
+def _span(records: Sequence[RequestRecord]) -> tuple[float, float]:
+    """From the first request sent to the last one ended."""
+    if not records:
+        return 0.0, 0.0
+    return min(r.sent_s for r in records), max(r.done_s for r in records)
+
+
+def headline(
+    records: Sequence[RequestRecord],
+    plan: PhasePlan,
+    window: tuple[float, float],
+    reference_output_tok: int,
+) -> Interval:
+    """The one value a phase is measured for: the turn latency, or the output throughput."""
+    if plan.role == "serving":
+        return _rate(records, window, _output)
+    good = [r for r in records if r.ok and window[0] < r.done_s <= window[1]]
+    return median_interval(_samples(good, reference_output_tok)["turn_latency_s"])
+
+
+def _samples(good: Sequence[RequestRecord], reference_output_tok: int) -> dict[str, list[float]]:
+    """One value for each request that has one."""
+    paced = [(r, tpot) for r in good if (tpot := _tpot(r)) is not None]
+    return {
+        "ttft_s": [r.ttft_s for r in good],
+        "tpot_s": [tpot for _, tpot in paced],
+        "e2e_s": [r.e2e_s for r in good],
+        "turn_latency_s": [r.ttft_s + tpot * reference_output_tok for r, tpot in paced],
+        "decode_tok_s": [1.0 / tpot for _, tpot in paced],
+        "accept_length": [r.n_output_tok / r.n_verify for r in good if r.n_verify],
+        "output_tok": [float(r.n_output_tok) for r in good],
+        "input_tok": [float(r.n_prompt_tok) for r in good if r.n_prompt_tok],
+    }
+
+
+def _percentiles(
+    samples: dict[str, list[float]], good: Sequence[RequestRecord]
+) -> dict[str, dict[str, float]]:
+    """Of requests; and of tokens and events, for the gaps between them."""
+    gaps = [gap for record in good for gap in _steps(record)]
+    found = {name: percentiles(values) for name, values in samples.items() if values}
+    if gaps:
+        found["itl_s"] = percentiles([gap_s / n for gap_s, n in gaps], [n for _, n in gaps])
+        found["chunk_gap_s"] = percentiles([gap_s for gap_s, _ in gaps])
+    return found
 
 
 def _tpot(record: RequestRecord) -> float | None:
@@ -81,24 +157,134 @@ def _tpot(record: RequestRecord) -> float | None:
     return tpot if tpot is not None and tpot > 0 else None
 
 
-def _throughput(records: Sequence[RequestRecord], begin_s: float, end_s: float) -> Interval:
-    """Output tokens per second in the window, with an interval over equal slices of it."""
+def _steps(record: RequestRecord) -> Iterator[tuple[float, int]]:
+    """``(seconds since the event before, new tokens)`` of each event but the first."""
+    for (before_s, before_tok), (at_s, so_far) in pairwise(record.arrivals):
+        yield at_s - before_s, so_far - before_tok
+
+
+def _gaps(good: Sequence[RequestRecord]) -> dict[str, Any]:
+    """Mean gap between tokens, and between events."""
+    sums = [
+        (sum(gap for gap, _ in steps), sum(n for _, n in steps), len(steps))
+        for steps in (list(_steps(record)) for record in good)
+        if steps
+    ]
+    spans = [span for span, _, _ in sums]
+    return {
+        "itl_s": ratio_interval(spans, [n_tok for _, n_tok, _ in sums]),
+        "chunk_gap_s": ratio_interval(spans, [n_events for _, _, n_events in sums]),
+    }
+
+
+def _output(record: RequestRecord) -> Iterator[tuple[float, int]]:
+    return record.increments()
+
+
+def _input(record: RequestRecord) -> Iterator[tuple[float, int]]:
+    """A prompt counts once its first answer token has come."""
+    if record.arrivals:
+        yield record.arrivals[0][0], record.n_prompt_tok
+
+
+def _rate(
+    records: Sequence[RequestRecord],
+    window: tuple[float, float],
+    amounts_of: Callable[[RequestRecord], Iterable[tuple[float, int]]],
+) -> Interval:
+    """Amounts per second inside the window, with an interval over equal slices of it."""
+    amounts, width_s = _sliced(records, window, amounts_of)
+    return rate_interval(amounts, width_s) if width_s > 0 else Interval(0.0, 0.0, 0.0)
+
+
+def _sliced(
+    records: Sequence[RequestRecord],
+    window: tuple[float, float],
+    amounts_of: Callable[[RequestRecord], Iterable[tuple[float, int]]],
+) -> tuple[list[float], float]:
+    """What came in each of the equal slices of the window, and their width in seconds."""
+    begin_s, end_s = window
     width_s = (end_s - begin_s) / _N_SLICES
-    if width_s <= 0:
-        return Interval(0.0, 0.0, 0.0)
     amounts = [0.0] * _N_SLICES
+    if width_s <= 0:
+        return amounts, 0.0
     for record in records:
-        for at_s, n_tok in record.increments():
+        for at_s, amount in amounts_of(record):
             if begin_s < at_s <= end_s:
-                amounts[min(_N_SLICES - 1, int((at_s - begin_s) / width_s))] += n_tok
-    return rate_interval(amounts, width_s)
+                amounts[min(_N_SLICES - 1, int((at_s - begin_s) / width_s))] += amount
+    return amounts, width_s
 
 
-def _accept_length(records: Sequence[RequestRecord]) -> float | None:
+def _goodput(
+    inside: Sequence[RequestRecord],
+    window: tuple[float, float],
+    limits: Limits | None,
+    reference_output_tok: int,
+) -> dict[str, Any]:
+    """Requests that kept every limit: how many a second, and which share of all that ended."""
+    if not limits:
+        return {}
+    counted = [r for r in inside if not r.cut]
+    kept = [r for r in counted if r.ok and _keeps(r, limits, reference_output_tok)]
+
+    def one(record: RequestRecord) -> Iterator[tuple[float, int]]:
+        yield (record.done_s if record.due_s is None else record.due_s), 1
+
+    return {
+        "goodput_req_s": _rate(kept, window, one),
+        "good_frac": share_interval(len(kept), len(counted)),
+    }
+
+
+def _keeps(record: RequestRecord, limits: Limits, reference_output_tok: int) -> bool:
+    values = _samples([record], reference_output_tok)
+    return all(value <= limits[name] for name in limits for value in values[name])
+
+
+def _acceptance(good: Sequence[RequestRecord]) -> dict[str, Any]:
     """Sum of output tokens over sum of verify passes, the one formula good for all versions."""
-    told = [r for r in records if r.n_verify]
-    n_verify = sum(r.n_verify for r in told)
-    return sum(r.n_output_tok for r in told) / n_verify if n_verify else None
+    told = [r for r in good if r.n_verify]
+    if not told:
+        return {"accept_length": None}
+    overall = ratio_interval([r.n_output_tok for r in told], [r.n_verify for r in told])
+    columns = list(zip_longest(*(r.accept_histogram for r in told), fillvalue=0))
+    total = sum(map(sum, columns))
+    return {
+        "accept_length": overall.value,
+        "accept_length_interval": overall,
+        "accept_histogram": tuple(sum(column) / total for column in columns) if total else (),
+    }
+
+
+def _queue(good: Sequence[RequestRecord]) -> Interval | None:
+    told = [r.queue_s for r in good if r.queue_s is not None]
+    return mean_interval(told) if told else None
+
+
+def _retractions(records: Sequence[RequestRecord], seen: Observations) -> int | None:
+    """What the server counted, or what the answers tell, whichever is more."""
+    told = sum(r.n_retractions for r in records)
+    return max(told, seen.n_retractions) if seen.n_retractions is not None else told or None
+
+
+def _drift(
+    records: Sequence[RequestRecord],
+    good: Sequence[RequestRecord],
+    plan: PhasePlan,
+    window: tuple[float, float],
+) -> float | None:
+    """Second half of the window against the first, as a fraction, where noise does not explain it.
+
+    Welch's t over the slices of each half (throughput), or over its requests (decode speed).
+    """
+    if plan.role == "serving":
+        amounts, width_s = _sliced(records, window, _output)
+        series = [amount / width_s for amount in amounts] if width_s > 0 else []
+    else:
+        ordered = sorted(good, key=lambda r: r.done_s)
+        series = [1.0 / tpot for r in ordered if (tpot := _tpot(r)) is not None]
+    half = len(series) // 2
+    return drift(series[:half], series[half:])
 
 
 def _cache_hits(records: Sequence[RequestRecord]) -> float | None:
@@ -106,6 +292,14 @@ def _cache_hits(records: Sequence[RequestRecord]) -> float | None:
     told = [r for r in records if r.n_cached_tok is not None and r.n_prompt_tok]
     total = sum(r.n_prompt_tok for r in told)
     return sum(r.n_cached_tok or 0 for r in told) / total if total else None
+
+
+def _openings(records: Sequence[RequestRecord]) -> list[RequestRecord]:
+    """The first request of each session: all it can find in a clean cache is a shared prefix."""
+    first: dict[int, RequestRecord] = {}
+    for record in sorted((r for r in records if r.ok), key=lambda r: r.sent_s):
+        first.setdefault(record.session, record)
+    return list(first.values())
 
 
 def _loops(records: Sequence[RequestRecord]) -> float | None:

@@ -24,6 +24,7 @@ class RequestRecord:
         n_retractions: times the server threw it out of the batch and began it again.
         queue_s: time in the server's queue; None where not told.
         aborted: the server ended it, and says so.
+        session: number of the session it belongs to.
         due_s: when it should have been sent; None: it was sent as soon as it could be.
     """
 
@@ -41,6 +42,7 @@ class RequestRecord:
     n_retractions: int = 0
     queue_s: float | None = None
     aborted: bool = False
+    session: int = 0
     due_s: float | None = None
 
     @property
@@ -59,7 +61,8 @@ class RequestRecord:
     def from_s(self) -> float:
         """Where its latencies begin: an open loop counts from when it was due, however late it was
         sent, or the requests that a stalled server held back would not be seen ("coordinated
-        omission")."""
+        omission").
+        """
         return self.sent_s if self.due_s is None else self.due_s
 
     @property

@@ -9,6 +9,11 @@ from autotune.core.trial import Caveat, Failure, FailureKind, Phase
 
 _BUSY_CLIENT = 0.7
 """Above this share of a core the client delays what it measures."""
+_SATURATED_CLIENT = 0.97
+_LATE_CLIENT_S = 0.02
+"""Event-loop delay (99th percentile) that shows in a time to first token."""
+_LATE_OF_TTFT = 0.25
+"""The same as a share of the time to first token that makes it worthless."""
 _FEW_REQUESTS = 5
 FAILED_FRAC = 0.05
 """A phase with a larger share of failed requests carries no value."""
@@ -17,8 +22,17 @@ _NEAR_CEILING = 0.92
 of Qwen3.5-397B."""
 _HARDLY_ACCEPTS = 1.1
 _LOOPING_FRAC = 0.1
-_CACHED_FRAC = 0.95
-"""The built-in sessions find 70 to 80 % of their prompts in a cache that starts empty."""
+_CACHED_FRAC = 0.9
+"""A session that begins finds no more than the shared prefix in a clean cache: up to 70 % here."""
+_CACHE_APART = 0.10
+"""Cache hit rates of the same load on two launches that differ by more are another load."""
+_SHORT_TOK = 16
+"""Median answers below this give the time per token only a few events to show itself."""
+_DRIFT_FRAC = 0.05
+_FOREIGN = 0.5
+_WIDE_FRAC = 0.05
+"""Half-width of a headline interval that no comparison of a few percent survives."""
+_REPEATED_FRAC = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,59 +43,153 @@ class ServerLimits:
         running: requests it runs at once.
         graph_batch: largest batch with a CUDA graph.
         accept_length: most tokens one verify pass can yield; None without speculation.
+        fakes_acceptance: its environment makes it simulate its accept length.
     """
 
     running: int | None = None
     graph_batch: int | None = None
     accept_length: int | None = None
+    fakes_acceptance: bool = False
 
 
-def caveats(phases: Sequence[Phase], limits: ServerLimits) -> list[Caveat]:
-    """Reasons to read the phases of one launch with care; none is said twice."""
-    found = [caveat for phase in phases for caveat in _of_phase(phase, limits)]
+def caveats(
+    phases: Sequence[Phase], limits: ServerLimits, reference: Sequence[Phase] = ()
+) -> list[Caveat]:
+    """Reasons to read the phases of one launch with care; none is said twice.
+
+    Args:
+        reference: phases of another launch under the same load, to compare with.
+    """
+    found = [
+        caveat
+        for phase in phases
+        for source in (_of_server(phase, limits), _of_client(phase), _of_sample(phase))
+        for caveat in source
+    ]
     found += _of_acceptance(phases, limits)
+    found += _of_cache(phases, reference)
     return found
 
 
-def _of_phase(phase: Phase, limits: ServerLimits) -> Iterator[Caveat]:
-    at = f"C={phase.concurrency}"
+def _of_server(phase: Phase, limits: ServerLimits) -> Iterator[Caveat]:
+    """What the server did with the load."""
+    at = _at(phase)
     if limits.running is not None and limits.running < phase.concurrency:
         yield Caveat(
-            "concurrency_above_running_limit", f"{at} queues: {limits.running} run at once"
+            "concurrency_above_running_limit",
+            f"{at} queues: {limits.running} run at once",
+            "free KV memory (fewer draft tokens, a larger fraction) or raise "
+            "--max-running-requests",
         )
     batch = min(phase.concurrency, limits.running or phase.concurrency)
     if limits.graph_batch is not None and limits.graph_batch < batch:
         yield Caveat(
             "graph_below_batch",
-            f"{at}: CUDA graphs end at batch {limits.graph_batch}, and larger ones run without: "
+            f"{at}: CUDA graphs end at batch {limits.graph_batch}, and larger ones run without",
             "raise the largest graph batch size",
         )
-    if phase.client_cpu_frac is not None and phase.client_cpu_frac > _BUSY_CLIENT:
+    if phase.n_retractions:
         yield Caveat(
-            "client_busy",
-            f"{at}: the client used {phase.client_cpu_frac:.0%} of a core and may have slowed it",
+            "retractions",
+            f"{at}: the KV cache ran full and {_n(phase.n_retractions, 'request')} had to begin "
+            "again",
+            "lower the concurrency, or free KV memory",
+        )
+    if phase.n_aborted:
+        yield Caveat(
+            "requests_aborted",
+            f"{at}: the server aborted {_n(phase.n_aborted, 'request')}",
+            "look for the reason in the server log",
         )
     if phase.n_failed:
-        plural = "s" if phase.n_failed > 1 else ""
-        yield Caveat("requests_failed", f"{at}: {phase.n_failed} request{plural} failed")
-    if phase.cache_hit_frac is not None and phase.cache_hit_frac > _CACHED_FRAC:
+        yield Caveat(
+            "requests_failed",
+            f"{at}: {_n(phase.n_failed, 'request')} failed"
+            + (f": {phase.first_error}" if phase.first_error else ""),
+        )
+    if phase.foreign_mean is not None and phase.foreign_mean >= _FOREIGN:
+        yield Caveat(
+            "foreign_load",
+            f"{at}: {phase.foreign_mean:.1f} requests of others were on the server",
+            "measure a server that nobody else uses",
+        )
+
+
+def _of_client(phase: Phase) -> Iterator[Caveat]:
+    """Whether the client itself disturbed what it measured."""
+    cpu_frac, lag_s = phase.client_cpu_frac, phase.client_lag_s
+    is_busy = cpu_frac is not None and cpu_frac > _BUSY_CLIENT
+    is_late = lag_s is not None and lag_s > max(_LATE_CLIENT_S, 0.05 * phase.ttft_s.value)
+    if is_busy or is_late:
+        why = [f"used {cpu_frac:.0%} of a core"] if is_busy else []
+        why += [f"was up to {1e3 * (lag_s or 0):.0f} ms late"] if is_late else []
+        yield Caveat(
+            "client_busy",
+            f"{_at(phase)}: the client {' and '.join(why)} and may have slowed what it measured",
+            "run it on a machine with a free core",
+        )
+
+
+def _of_sample(phase: Phase) -> Iterator[Caveat]:
+    """Whether the requests are many, long, fresh and steady enough."""
+    at = _at(phase)
+    if phase.n_requests < _FEW_REQUESTS:
+        yield Caveat(
+            "few_requests",
+            f"{at}: only {_n(phase.n_requests, 'request')} ended in the window",
+            "give the phase more time",
+        )
+    elif _headline_width(phase) > _WIDE_FRAC:
+        yield Caveat(
+            "wide_interval",
+            f"{at}: known to {_headline_width(phase):.0%} only when the time was up",
+            "differences below that are noise",
+        )
+    short = phase.percentiles.get("output_tok", {}).get("p50", _SHORT_TOK)
+    if short < _SHORT_TOK:
+        yield Caveat(
+            "answers_short",
+            f"{at}: half of the answers have {short:.0f} tokens or fewer, too few for a speed",
+            "use prompts that ask for longer answers, or watch TTFT instead",
+        )
+    n_sent = max(1, phase.n_requests + phase.n_failed)
+    if phase.n_repeated > _REPEATED_FRAC * n_sent:
+        same = "word for word at temperature 0" if phase.temperature == 0 else "to be cached"
+        yield Caveat(
+            "repeated_prompts",
+            f"{at}: {phase.n_repeated} of {n_sent} prompts were sent before, {same}",
+            "use a workload with more sessions",
+        )
+    if phase.drift_frac is not None and abs(phase.drift_frac) > _DRIFT_FRAC:
+        yield Caveat(
+            "drift",
+            f"{at}: the second half of the window was {abs(phase.drift_frac):.0%} "
+            f"{'faster' if phase.drift_frac > 0 else 'slower'} than the first",
+            "look for clocks, heat or other work on the machine, and measure again",
+        )
+    if phase.cache_first_frac is not None and phase.cache_first_frac > _CACHED_FRAC:
         yield Caveat(
             "prompts_cached",
-            f"{at}: {phase.cache_hit_frac:.0%} of the prompt tokens were cached, as after an "
-            "earlier run: flush the cache or use another --seed",
+            f"{at}: {phase.cache_first_frac:.0%} of the prompts that begin a session were cached, "
+            "as after an earlier run",
+            "flush the cache or use another --seed",
         )
-    if phase.n_requests < _FEW_REQUESTS:
-        yield Caveat("few_requests", f"{at}: only {phase.n_requests} requests were measured")
 
 
 def _of_acceptance(phases: Sequence[Phase], limits: ServerLimits) -> Iterator[Caveat]:
     """What the accept lengths say about the text and the draft model."""
     lengths = [phase.accept_length for phase in phases if phase.accept_length is not None]
     loops = max((phase.loop_frac or 0.0 for phase in phases), default=0.0)
+    if limits.fakes_acceptance:
+        yield Caveat(
+            "simulated_acceptance",
+            "the server's environment makes it fake its accept length",
+            "unset SGLANG_SIMULATE_ACC_LEN and start it again",
+        )
     if loops > _LOOPING_FRAC:
         yield Caveat(
             "answers_loop",
-            f"{loops:.0%} of the answers repeat themselves, which inflates acceptance: "
+            f"{loops:.0%} of the answers repeat themselves, which inflates acceptance",
             "look at the temperature and the chat template",
         )
     if not lengths or limits.accept_length is None or limits.accept_length < 2:
@@ -91,13 +199,28 @@ def _of_acceptance(phases: Sequence[Phase], limits: ServerLimits) -> Iterator[Ca
         yield Caveat(
             "accept_length_at_ceiling",
             f"accept length {max(lengths):.2f} of {ceiling}: easy text, real use may accept less",
+            "measure with your own traffic",
         )
     if min(lengths) <= _HARDLY_ACCEPTS:
         yield Caveat(
             "accept_length_about_one",
-            f"accept length {min(lengths):.2f}: the draft model hardly guesses; is it the one for "
-            "this model, and the chat template right?",
+            f"accept length {min(lengths):.2f}: the draft model hardly guesses",
+            "see that it is the one for this model, and the chat template right",
         )
+
+
+def _of_cache(phases: Sequence[Phase], reference: Sequence[Phase]) -> Iterator[Caveat]:
+    """Whether the prefix cache helped this launch as much as the one it is compared with."""
+    before = {(p.role, p.concurrency): p.cache_hit_frac for p in reference}
+    for phase in phases:
+        hits, other = phase.cache_hit_frac, before.get((phase.role, phase.concurrency))
+        if hits is not None and other is not None and abs(hits - other) > _CACHE_APART:
+            yield Caveat(
+                "cache_hit_differs",
+                f"{_at(phase)}: {hits:.0%} of the prompt tokens were cached, {other:.0%} with the "
+                "baseline",
+                "a smaller KV cache may drop prefixes; or the cache was not empty at the start",
+            )
 
 
 def fatal(phase: Phase) -> Failure | None:
@@ -107,7 +230,7 @@ def fatal(phase: Phase) -> Failure | None:
         return Failure(
             FailureKind.REQUEST_ABORTED,
             "serving",
-            f"{phase.n_failed} of {n_sent} requests failed at C={phase.concurrency}"
+            f"{phase.n_failed} of {n_sent} requests failed at {_at(phase)}"
             + (f": {phase.first_error}" if phase.first_error else ""),
             "look at the server log of this trial; the requests themselves were refused or cut off",
         )
@@ -115,8 +238,32 @@ def fatal(phase: Phase) -> Failure | None:
         return Failure(
             FailureKind.REQUEST_ABORTED,
             "serving",
-            f"none of {phase.n_requests} answers at C={phase.concurrency} came in two events and "
+            f"none of {phase.n_requests} answers at {_at(phase)} came in two events and "
             "8 tokens or more: nothing to time",
             "see that the server streams its answers and that the prompts ask for longer ones",
         )
+    lag_s, cpu_frac = phase.client_lag_s or 0.0, phase.client_cpu_frac or 0.0
+    if cpu_frac > _SATURATED_CLIENT and lag_s > max(
+        _LATE_CLIENT_S, _LATE_OF_TTFT * phase.ttft_s.value
+    ):
+        return Failure(
+            FailureKind.CLIENT_SATURATED,
+            "serving",
+            f"the client used {cpu_frac:.0%} of a core at {_at(phase)} and was {1e3 * lag_s:.0f} "
+            "ms late: it measured itself",
+            "run it on a machine with a free core, or at a lower concurrency",
+        )
     return None
+
+
+def _at(phase: Phase) -> str:
+    return f"C={phase.concurrency}"
+
+
+def _headline_width(phase: Phase) -> float:
+    value = phase.turn_latency_s if phase.role == "latency" else phase.output_tok_s
+    return value.half_width_frac
+
+
+def _n(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

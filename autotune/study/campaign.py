@@ -11,6 +11,7 @@ from autotune.core.objective import Objective, parse_slo
 from autotune.core.trial import Flags
 from autotune.engine.local import LocalEngine
 from autotune.engine.sglang.command import LaunchCommand
+from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, faked_accept_length
 from autotune.engine.simulated.engine import (
     SimulatedEngine,
     bundled_command,
@@ -21,7 +22,7 @@ from autotune.engine.simulated.engine import (
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO
 from autotune.errors import ConfigError, LaunchError
 from autotune.events import Listener, ignore
-from autotune.measure.phase import plan_phases
+from autotune.measure.plan import plan_phases
 from autotune.search.sampler import CanonicalTPESampler
 from autotune.space import SearchSpace, load_space
 from autotune.study.budget import Budget, settled
@@ -173,12 +174,13 @@ def _check_accepts_really(command: LaunchCommand) -> None:
     Raises:
         ConfigError: SGLang's variable for it is set, in the environment or in the command.
     """
-    name = "SGLANG_SIMULATE_ACC_LEN"
-    prefixed = [word.partition("=")[2] for word in command.argv if word.startswith(f"{name}=")]
-    value = (prefixed or [os.environ.get(name, "")])[-1].strip()
-    if value and not value.startswith("-"):  # SGLang's own "off" is -1
+    prefixed = (word.partition("=") for word in command.argv)
+    assigned = {name: value for name, _, value in prefixed if name == FAKES_ACCEPTANCE}
+    value = faked_accept_length({**os.environ, **assigned})
+    if value is not None:
         raise ConfigError(
-            f"{name}={value} makes the server fake its accept length, and no result would hold",
+            f"{FAKES_ACCEPTANCE}={value} makes the server fake its accept length, and no result "
+            "would hold",
             hint="unset it, or say --allow-simulated-acceptance where that is what you want",
         )
 

@@ -13,9 +13,13 @@ from autotune.core.objective import Slo, objective_values, violations
 from autotune.core.trial import Caveat, Failure, Flags, FlagValue, Phase, TrialRecord
 from autotune.engine.attached import served_model
 from autotune.engine.base import Engine, LaunchFailed, RunningServer
+from autotune.engine.sglang.environment import EFFECTIVE_FAKE
 from autotune.events import Listener, PhaseMeasured, PhaseProgress, StageReached
 from autotune.measure.client import Endpoint
-from autotune.measure.phase import PhasePlan, measure_phase
+from autotune.measure.metrics import Limits
+from autotune.measure.phase import measure_phase
+from autotune.measure.plan import PhasePlan
+from autotune.measure.prompt import Api
 from autotune.measure.validity import ServerLimits, caveats, fatal
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
 from autotune.workload.model import Workload
@@ -47,9 +51,18 @@ class Evaluator:
     listener: Listener
 
     def evaluate(
-        self, flags: Flags, *, number: int, directory: Path, role: TrialRole
+        self,
+        flags: Flags,
+        *,
+        number: int,
+        directory: Path,
+        role: TrialRole,
+        reference: Sequence[Phase] = (),
     ) -> TrialRecord:
         """The record of one launch, complete or failed.
+
+        Args:
+            reference: phases of the baseline under the same load, to hold this launch against.
 
         Raises:
             LaunchError: the launch command cannot be run at all.
@@ -84,7 +97,9 @@ class Evaluator:
             try:
                 for phase in measure(server, self.workload, self.plans, listener=self.listener):
                     phases.append(phase)
-                    failure = failure or fatal(phases[-1])
+                    failure = fatal(phase)
+                    if failure is not None:
+                        break  # the minutes of the other phases could not save the trial
             except ServerDied as died:
                 failure = died.failure
             measure_s = (time.monotonic() - measured) * server.time_scale
@@ -96,7 +111,9 @@ class Evaluator:
             "stop_s": stop_s,
             "wall_s": time.monotonic() - began,
         }
-        return self._record(server, flags, phases, failure, timings, number, role)
+        warnings = caveats(phases, limits_of(server.effective), reference)
+        warnings += _silent_changes(flags, server.effective)
+        return self._record(server, flags, phases, failure, warnings, timings, number, role)
 
     def _record(
         self,
@@ -104,12 +121,11 @@ class Evaluator:
         flags: Flags,
         phases: list[Phase],
         failure: Failure | None,
+        warnings: list[Caveat],
         timings: dict[str, float],
         number: int,
         role: TrialRole,
     ) -> TrialRecord:
-        warnings = caveats(phases, limits_of(server.effective))
-        warnings += _silent_changes(flags, server.effective)
         constraints = {} if failure else dict(violations(self.slos, phases))
         feasible = all(value <= 0 for value in constraints.values())
         return TrialRecord(
@@ -145,19 +161,33 @@ def measure(
     *,
     listener: Listener,
     model: str | None = None,
+    api: Api = "chat",
+    limits: Limits | None = None,
 ) -> Iterator[Phase]:
     """Measures phase after phase on one server.
 
     Args:
+        workload: is made to fit the context length of the server's model.
         model: name sent in the requests; None: what the server says it serves.
+        api: which of the server's interfaces takes the requests.
+        limits: what a request must keep to count as good.
 
     Raises:
         ServerDied: the server ended meanwhile.
+        WorkloadError: the workload cannot be played as the plans say.
     """
-    name = model or served_model(server.url, server.api_key)
+    context_tok, pool_tok = map(server.effective.get, ("context_len", "max_total_num_tokens"))
+    known = [limit for limit in (context_tok, pool_tok) if isinstance(limit, int) and limit > 0]
     endpoint = Endpoint(
-        server.url, name, server.api_key, server.time_scale, _context_tok(server.effective)
+        server.url,
+        model or served_model(server.url, server.api_key),
+        server.api_key,
+        server.time_scale,
+        min(known, default=None),
+        api=api,
     )
+    # By the model's context alone: the pool differs between trials, and their load must not.
+    sized = workload.sized(context_tok if isinstance(context_tok, int) else None)
 
     def check() -> None:
         failure = server.failure()
@@ -169,7 +199,7 @@ def measure(
         def progress(share: float, concurrency: int = plan.concurrency) -> None:
             listener(PhaseProgress(concurrency, share))
 
-        phase = measure_phase(endpoint, workload, plan, check=check, progress=progress)
+        phase = measure_phase(endpoint, sized, plan, check=check, progress=progress, limits=limits)
         check()
         listener(PhaseMeasured(phase))
         yield phase
@@ -183,14 +213,8 @@ def limits_of(effective: Mapping[str, Any]) -> ServerLimits:
         running=effective.get("max_running_requests"),
         graph_batch=effective.get("cuda_graph_max_bs"),
         accept_length=longest,
+        fakes_acceptance=EFFECTIVE_FAKE in effective,
     )
-
-
-def _context_tok(effective: Mapping[str, object]) -> int | None:
-    """Tokens one request may hold: the context length, or the whole KV pool where that is less."""
-    limits = [effective.get(name) for name in ("context_len", "max_total_num_tokens")]
-    known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
-    return min(known, default=None)
 
 
 _PINNED = (STEPS, TOPK, DRAFT, MEMORY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import optuna
@@ -17,6 +17,7 @@ from autotune.core.trial import (
     Failure,
     Flags,
     FlagValue,
+    Phase,
     TrialRecord,
 )
 from autotune.errors import Interrupted, LaunchError
@@ -175,6 +176,10 @@ class Tuner:
         measured = (r for r in self.records if r.role == "baseline" and r.objectives is not None)
         return next((r.flags for r in measured), self.baseline)
 
+    def _baseline_phases(self) -> Sequence[Phase]:
+        measured = (r for r in self.records if r.role == "baseline" and r.objectives is not None)
+        return next((r.phases for r in measured), ())
+
     def _replicate(self) -> Proposal:
         """One more launch of the contender with the fewest, so that noise does not decide.
 
@@ -229,7 +234,11 @@ class Tuner:
         directory = self.store.trial_directory(trial.number)
         try:
             record = self.evaluator.evaluate(
-                flags, number=trial.number, directory=directory, role=proposal.role
+                flags,
+                number=trial.number,
+                directory=directory,
+                role=proposal.role,
+                reference=self._baseline_phases(),
             )
         except BaseException as error:
             cause = f"signal {error.signum}" if isinstance(error, Interrupted) else repr(error)

@@ -8,8 +8,9 @@ import pytest
 
 from autotune.errors import UsageError
 from autotune.measure import Endpoint
-from autotune.measure.client import _address, _head, send_chat
+from autotune.measure.client import Flight, _address, _head
 from autotune.measure.records import RequestRecord
+from autotune.workload import Message
 
 from .answers import chat, chunked, sse
 from .scripted import Exchange, ScriptedServer, hang_up, refuse, say_nothing, talk
@@ -17,7 +18,11 @@ from .scripted import Exchange, ScriptedServer, hang_up, refuse, say_nothing, ta
 
 def ask(endpoint: Endpoint) -> RequestRecord:
     messages = [{"role": "user", "content": "Grüße, und?"}]
-    return asyncio.run(send_chat(endpoint, messages, max_output_tok=64, temperature=0.6))
+    return asyncio.run(fly(endpoint, messages))
+
+
+async def fly(endpoint: Endpoint, messages: list[Message]) -> RequestRecord:
+    return await Flight(endpoint, messages, max_output_tok=64, temperature=0.6).fly()
 
 
 def test_times_are_those_of_the_server_to_a_few_milliseconds() -> None:
@@ -141,8 +146,8 @@ def test_a_request_that_is_told_to_stop_keeps_what_came_and_is_no_failure() -> N
         stop = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_later(0.2, stop.set_result, None)
         messages = [{"role": "user", "content": "x"}]
-        return await send_chat(
-            Endpoint(url, "m"), messages, max_output_tok=9, temperature=0.0, stop=stop
+        return await Flight(Endpoint(url, "m"), messages, max_output_tok=9, temperature=0.0).fly(
+            stop
         )
 
     with ScriptedServer(talk(0.01, 60.0, (3, 4))) as server:
@@ -182,5 +187,5 @@ def test_an_impossible_address_is_a_usage_error(url: str) -> None:
 def test_an_ipv6_address_keeps_its_brackets_in_the_host_header() -> None:
     host, port, tls, prefix = _address("http://[::1]:30000/v/")
     assert (host, port, tls, prefix) == ("::1", 30000, None, "/v")
-    head = _head(Endpoint("http://[::1]:30000", "m"), host, port, "/x", 2)
+    head = _head(Endpoint("http://[::1]:30000", "m"), "POST", host, port, "/x", 2)
     assert b"\r\nHost: [::1]:30000\r\n" in head

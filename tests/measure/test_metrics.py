@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from autotune.core.trial import Phase
 from autotune.measure.metrics import summarize
+from autotune.measure.observe import Observations
+from autotune.measure.plan import PhasePlan
 from autotune.measure.records import RequestRecord
 from autotune.workload import text
 
@@ -28,12 +30,13 @@ def summary(
 ) -> Phase:
     return summarize(
         records,
-        plan_role="serving",
-        concurrency=4,
+        plan=PhasePlan("serving", 4, 100, 0),
         window=window,
         in_flight=in_flight or [],
         reference_output_tok=200,
+        temperature=0.6,
         client_cpu_frac=0.1,
+        seen=Observations(),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from autotune.core.trial import Phase
 from autotune.errors import UsageError
 from autotune.measure import Endpoint, PhasePlan, measure_phase
-from autotune.measure.phase import plan_phases
+from autotune.measure.plan import plan_phases
 from autotune.measure.validity import fatal
 from autotune.workload import Session, Turn, Workload
 

@@ -1,46 +1,41 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from autotune.core.trial import FailureKind, Interval, Phase
 from autotune.measure.validity import ServerLimits, caveats, fatal
 
-ONE = Interval(1.0, 0.9, 1.1)
+ONE = Interval(1.0, 0.99, 1.01)
 NOTHING = Interval(0.0, 0.0, 0.0)
 
 
 def phase(
-    *,
-    concurrency: int = 16,
-    n_requests: int = 80,
-    n_failed: int = 0,
-    client_cpu_frac: float | None = 0.2,
-    turn: Interval = ONE,
-    output: Interval = ONE,
-    first_error: str = "",
-    accept_length: float | None = None,
-    loop_frac: float | None = None,
-    cache_hit_frac: float | None = 0.75,
+    *, turn: Interval = ONE, output: Interval = ONE, output_tok: float = 200.0, **changed: object
 ) -> Phase:
-    return Phase(
-        role="serving",
-        concurrency=concurrency,
-        n_requests=n_requests,
-        n_failed=n_failed,
-        duration_s=10.0,
-        ttft_s=ONE,
-        tpot_s=ONE,
-        e2e_s=ONE,
-        turn_latency_s=turn,
-        decode_tok_s=ONE,
-        output_tok_s=output,
-        accept_length=accept_length,
-        in_flight_mean=16.0,
-        client_cpu_frac=client_cpu_frac,
-        loop_frac=loop_frac,
-        cache_hit_frac=cache_hit_frac,
-        first_error=first_error,
-    )
+    """A phase that nothing is wrong with, but for what is said."""
+    sound: dict[str, Any] = {
+        "role": "serving",
+        "concurrency": 16,
+        "n_requests": 80,
+        "n_failed": 0,
+        "duration_s": 10.0,
+        **dict.fromkeys(("ttft_s", "tpot_s", "e2e_s", "decode_tok_s"), ONE),
+        "turn_latency_s": turn,
+        "output_tok_s": output,
+        "accept_length": None,
+        "in_flight_mean": 16.0,
+        "client_cpu_frac": 0.2,
+        "client_lag_s": 0.002,
+        "cache_hit_frac": 0.75,
+        "cache_first_frac": 0.4,
+        "foreign_mean": 0.0,
+        "n_retractions": 0,
+        "temperature": 0.6,
+        "percentiles": {"output_tok": {"p50": output_tok}},
+    }
+    return Phase(**(sound | changed))
 
 
 CHAIN_OF_4 = ServerLimits(running=48, graph_batch=48, accept_length=5)
@@ -71,11 +66,76 @@ def test_queueing_is_named() -> None:
         (phase(accept_length=4.8), "accept_length_at_ceiling"),
         (phase(accept_length=1.03), "accept_length_about_one"),
         (phase(loop_frac=0.3), "answers_loop"),
-        (phase(cache_hit_frac=0.99), "prompts_cached"),
+        (phase(cache_first_frac=0.99), "prompts_cached"),
+        (phase(client_lag_s=0.09), "client_busy"),
+        (phase(n_retractions=3), "retractions"),
+        (phase(n_aborted=2), "requests_aborted"),
+        (phase(foreign_mean=1.2), "foreign_load"),
+        (phase(output=Interval(1.0, 0.9, 1.1)), "wide_interval"),
+        (phase(role="latency", turn=Interval(1.0, 0.9, 1.1)), "wide_interval"),
+        (phase(output_tok=9.0), "answers_short"),
+        (phase(n_repeated=30), "repeated_prompts"),
+        (phase(n_repeated=30, temperature=0.0), "repeated_prompts"),
+        (phase(drift_frac=0.12), "drift"),
+        (phase(drift_frac=-0.12), "drift"),
     ],
 )
 def test_what_makes_a_number_doubtful_is_named(measured: Phase, code: str) -> None:
     assert codes(measured) == [code]
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        phase(drift_frac=0.02),
+        phase(n_repeated=3),
+        phase(foreign_mean=0.1),
+        phase(foreign_mean=None, n_retractions=None, client_lag_s=None, temperature=None),
+        phase(cache_first_frac=None, cache_hit_frac=None, percentiles={}),
+        phase(role="latency", output=Interval(1.0, 0.8, 1.2)),
+    ],
+)
+def test_what_is_usual_is_not_named(measured: Phase) -> None:
+    assert codes(measured) == []
+
+
+def test_a_repeated_prompt_at_temperature_0_is_named_as_such() -> None:
+    (caveat,) = caveats([phase(n_repeated=30, temperature=0.0)], CHAIN_OF_4)
+    assert "word for word at temperature 0" in caveat.text
+
+
+def test_a_faked_accept_length_is_named() -> None:
+    assert codes(phase(), limits=ServerLimits(fakes_acceptance=True)) == ["simulated_acceptance"]
+
+
+def test_a_cache_that_helped_more_or_less_than_with_the_baseline_is_named() -> None:
+    def against(hits: float | None) -> list[str]:
+        found = caveats([phase(cache_hit_frac=hits)], CHAIN_OF_4, [phase(cache_hit_frac=0.75)])
+        return [caveat.code for caveat in found]
+
+    assert against(0.60) == against(0.90) == ["cache_hit_differs"]
+    assert against(0.70) == against(0.80) == against(None) == []
+    other_load = phase(concurrency=32, cache_hit_frac=0.2)
+    assert not caveats([other_load], CHAIN_OF_4, [phase(cache_hit_frac=0.75)])
+
+
+def test_a_saturated_client_invalidates_the_phase() -> None:
+    failure = fatal(phase(client_cpu_frac=0.99, client_lag_s=0.5))
+    assert failure is not None and failure.kind is FailureKind.CLIENT_SATURATED
+    assert fatal(phase(client_cpu_frac=0.99, client_lag_s=0.01)) is None
+    assert fatal(phase(client_cpu_frac=0.5, client_lag_s=0.5)) is None
+
+
+def test_every_warning_says_what_to_do() -> None:
+    doubtful = phase(
+        n_requests=3, n_aborted=1, n_retractions=1, foreign_mean=1.0, client_cpu_frac=0.9,
+        output_tok=4.0, n_repeated=3, drift_frac=0.2, cache_first_frac=1.0, loop_frac=0.5,
+        accept_length=1.0,
+    )  # fmt: skip
+    limits = ServerLimits(running=3, graph_batch=1, accept_length=5, fakes_acceptance=True)
+    found = caveats([doubtful], limits, [phase()])
+    assert len(found) >= 12
+    assert all(caveat.remedy for caveat in found)
 
 
 def test_graphs_that_end_below_the_running_batch_are_named() -> None:

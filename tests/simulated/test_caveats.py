@@ -6,7 +6,7 @@ import pytest
 
 from autotune.engine.attached import AttachedServer
 from autotune.events import ignore
-from autotune.measure.phase import PhasePlan
+from autotune.measure.plan import PhasePlan
 from autotune.measure.validity import caveats
 from autotune.study.evaluate import limits_of, measure
 from autotune.workload import workload_named

@@ -1,0 +1,39 @@
+"""Environment variables of a server that change what a measurement means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import psutil
+
+FAKES_ACCEPTANCE = "SGLANG_SIMULATE_ACC_LEN"
+"""Makes SGLang accept as many draft tokens as it says, whatever the models think."""
+EFFECTIVE_FAKE = "simulate_acc_len"
+"""Its name among the effective settings of a record."""
+
+
+def faked_accept_length(environment: Mapping[str, str]) -> str | None:
+    """The accept length the server is told to fake; None where it accepts really."""
+    value = environment.get(FAKES_ACCEPTANCE, "").strip()
+    return value if value and not value.startswith("-") else None  # SGLang's own "off" is -1
+
+
+def environment_at(port: int) -> dict[str, str]:
+    """Environment of the process of this machine that listens on ``port``.
+
+    Empty where there is none, or it is another user's.
+    """
+    with suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections("tcp"):
+            address = connection.laddr
+            is_listener = connection.status == psutil.CONN_LISTEN and connection.pid
+            if is_listener and address and address.port == port:
+                return dict(psutil.Process(connection.pid).environ())
+    return {}
+
+
+def fakes(port: int) -> dict[str, str]:
+    """What the listener on ``port`` fakes, as an effective setting; empty where nothing."""
+    value = faked_accept_length(environment_at(port))
+    return {} if value is None else {EFFECTIVE_FAKE: value}
