@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from autotune.errors import WorkloadError, nearest
-from autotune.workload.agentic import agentic
+from autotune.workload.agentic import agentic, agentic_short
 from autotune.workload.model import Workload
 
-_BUILT_IN = {"agentic": agentic}
+_BUILT_IN = {"agentic": agentic, "agentic-short": agentic_short}
 
 
 def workload_named(name: str, *, seed: int = 0) -> Workload:

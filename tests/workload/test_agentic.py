@@ -11,7 +11,7 @@ import pytest
 
 from autotune.errors import WorkloadError
 from autotune.workload import Session, Workload, workload_named
-from autotune.workload.agentic import agentic
+from autotune.workload.agentic import agentic, agentic_short
 
 N_SESSIONS = 40
 
@@ -81,7 +81,8 @@ def test_the_text_is_not_repetitive() -> None:
 
 
 def test_sessions_have_the_documented_shape() -> None:
-    sessions: list[Session] = [agentic(0).session(number) for number in range(N_SESSIONS)]
+    load = agentic_short(0)
+    sessions: list[Session] = [load.session(number) for number in range(N_SESSIONS)]
     assert {len(session.turns) for session in sessions} == {3, 4, 5, 6}
     for session in sessions:
         said = "".join(m["content"] for turn in session.turns for m in turn.messages)
