@@ -18,11 +18,24 @@ _TIMEOUT_S = 10.0
 
 def served_model(url: str, api_key: str | None) -> str:
     """The name under which the server serves its model; ``default`` where it does not say."""
-    document = _get(url, "/v1/models", api_key)
+    return str(_model_card(_get(url, "/v1/models", api_key)).get("id") or "default")
+
+
+def _model_card(document: object) -> dict[str, Any]:
+    """The first model of a ``/v1/models`` answer; empty where it has none."""
     try:
-        return str(document["data"][0]["id"])
+        card = document["data"][0]  # type: ignore[index]
     except (KeyError, IndexError, TypeError):
-        return "default"
+        return {}
+    return card if isinstance(card, dict) else {}
+
+
+def _context_of(card: dict[str, Any]) -> dict[str, int]:
+    """The context length as SGLang and vLLM tell it (``max_model_len``), or llama.cpp."""
+    meta = card.get("meta")
+    told = [card.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None]
+    lengths = [length for length in told if isinstance(length, int) and length > 0]
+    return {"context_len": lengths[0]} if lengths else {}
 
 
 class AttachedServer:
@@ -41,7 +54,8 @@ class AttachedServer:
     def __init__(self, url: str, *, api_key: str | None = None) -> None:
         self.url = url.rstrip("/")
         self.api_key = api_key
-        if _get(self.url, "/v1/models", api_key) is None:
+        models = _get(self.url, "/v1/models", api_key)
+        if models is None:
             raise LaunchError(
                 f"no server answers at {self.url}/v1/models",
                 hint="check the address, the port and the API key (AUTOTUNE_API_KEY)",
@@ -50,7 +64,7 @@ class AttachedServer:
         simulation = info.get("simulation")
         speed = simulation.get("speed") if isinstance(simulation, dict) else None
         speed = float(speed) if isinstance(speed, int | float) and speed > 0 else None
-        self.effective = effective_settings(info, "")
+        self.effective = _context_of(_model_card(models)) | effective_settings(info, "")
         if is_local(self.url):
             self.effective |= fakes(port_of(self.url))
         self.versions = versions_of(info)

@@ -69,6 +69,12 @@ def test_metrics_are_prometheus_text(shared: Server) -> None:
     assert 0.0 <= gauges["sglang:token_usage"] <= 1.0
 
 
+def test_the_load_of_each_rank_is_told(shared: Server) -> None:
+    (rank,) = shared.get("/v1/loads?include=core").json()["loads"]
+    assert rank["num_running_reqs"] == rank["num_waiting_reqs"] == 0
+    assert rank["max_running_requests"] > 0 and 0.0 <= rank["token_usage"] <= 1.0
+
+
 def test_a_strange_model_name_leaves_metrics_parsable(start: Start) -> None:
     server = start("--served-model-name", 'a "b" \\c')
     line = next(x for x in server.get("/metrics").text.splitlines() if x.startswith("sglang:"))

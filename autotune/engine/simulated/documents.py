@@ -63,6 +63,23 @@ def server_info(options: ServerOptions, pump: Pump) -> dict[str, Any]:
     }
 
 
+def loads(options: ServerOptions, pump: Pump) -> dict[str, Any]:
+    """The core part of ``/v1/loads`` (SGLang 0.5.23, entrypoints/v1_loads.py)."""
+    scheduler = pump.scheduler
+    capacity = max(1, scheduler.cache.capacity_tok)
+    rank = {
+        "dp_rank": 0,
+        "num_running_reqs": len(scheduler.running),
+        "num_waiting_reqs": len(scheduler.queue),
+        "num_used_tokens": scheduler.cache.used_tok,
+        "max_total_num_tokens": scheduler.cache.capacity_tok,
+        "max_running_requests": options.deployment.running_limit,
+        "token_usage": scheduler.cache.used_tok / capacity,
+        "gen_throughput": pump.last_gen_tok_s,
+    }
+    return {"version": VERSION, "loads": [rank]}
+
+
 def metrics(options: ServerOptions, pump: Pump) -> str:
     """Prometheus text with the gauges a tuner reads."""
     scheduler = pump.scheduler

@@ -57,6 +57,7 @@ class SimulatedServer:
             "/get_server_info": (("GET",), self._server_info),
             "/v1/models": (("GET",), self._models),
             "/metrics": (("GET",), self._metrics),
+            "/v1/loads": (("GET",), self._loads),
             "/flush_cache": (("GET", "POST"), self._flush_cache),
             "/abort_request": (("POST",), self._abort),
             "/tokenize": (("POST",), self._tokenize),
@@ -124,6 +125,9 @@ class SimulatedServer:
     async def _metrics(self, request: HttpRequest, reply: Reply) -> None:
         content_type = "text/plain; version=0.0.4; charset=utf-8"
         reply.document(documents.metrics(self.options, self.pump), content_type=content_type)
+
+    async def _loads(self, request: HttpRequest, reply: Reply) -> None:
+        reply.document(documents.loads(self.options, self.pump))
 
     async def _flush_cache(self, request: HttpRequest, reply: Reply) -> None:
         if not self.scheduler.is_idle:
