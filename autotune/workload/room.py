@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-CHARS_PER_TOK = 3.8
-"""Characters per token of the built-in text: what sizes are aimed with (3.3 to 4.3 with Qwen's)."""
+CODE_CHARS_PER_TOK = 3.8
+"""Characters per token of sessions about code: what sizes are aimed with (3.5 to 4.3 with Qwen's
+tokeniser)."""
+PROSE_CHARS_PER_TOK = 4.4
+"""The same of conversations (3.3 to 5.0)."""
 FEWEST_CHARS_PER_TOK = 3.0
-"""What sizes are checked with: a tokeniser that splits finer is not expected."""
+"""What sizes are checked with, outside of numbers: no tokeniser that splits finer is expected."""
 _MESSAGE_TOK = 8
 """Tokens of the chat template around a message, at most."""
 
 
-def chars_of(n_tok: float) -> int:
+def chars_of(n_tok: float, chars_per_tok: float = CODE_CHARS_PER_TOK) -> int:
     """Characters that make about so many tokens."""
-    return max(1, round(n_tok * CHARS_PER_TOK))
+    return max(1, round(n_tok * chars_per_tok))
 
 
 class Room:
@@ -36,5 +39,7 @@ class Room:
 
 
 def _tok(texts: tuple[str, ...]) -> float:
-    n_chars = sum(len(text) for text in texts)
-    return n_chars / FEWEST_CHARS_PER_TOK + _MESSAGE_TOK * len(texts)
+    """Tokens at most: some tokenisers, as Qwen's, give every digit one of its own."""
+    n_digits = sum(text.count(digit) for text in texts for digit in "0123456789")
+    n_others = sum(len(text) for text in texts) - n_digits
+    return n_digits + n_others / FEWEST_CHARS_PER_TOK + _MESSAGE_TOK * len(texts)

@@ -78,7 +78,7 @@ def _test_report(pen: Pen, n_chars: int) -> str:
 
 def _response(pen: Pen, n_chars: int) -> str:
     body = _items(pen, _object, n_chars - 150)
-    headers = {"content-type": "application/json", "x-request-id": pen.hexa(64)}
+    headers = {"content-type": "application/json", "x-request-id": pen.hexa(32)}
     status = pen.pick((200, 200, 200, 206, 409, 503))
     return json.dumps({"status": status, "headers": headers, "body": body})
 
@@ -121,7 +121,7 @@ def _records(pen: Pen, n_chars: int) -> str:
 
     def row(pen: Pen) -> list[Any]:
         return [
-            pen.pick((pen.number(0, 9999), pen.pick(PLACES), pen.pick(NOUNS), pen.pick(PEOPLE)))
+            pen.pick((pen.size(0, 999), pen.pick(PLACES), pen.things(), pen.pick(PEOPLE)))
             for _ in columns
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autotune.workload.text.pen import Pen, fill, gerund, past
 from autotune.workload.text.prose import clause
 from autotune.workload.text.python import python
-from autotune.workload.text.words import ADJECTIVES, KINDS, NOUNS, ROLES, VERBS
+from autotune.workload.text.words import ADJECTIVES, KINDS, NOUNS, PLACES, ROLES, VERBS
 
 _LEVELS = ("DEBUG", "INFO", "INFO", "INFO", "INFO", "WARNING", "ERROR")
 _METHODS = ("GET", "GET", "GET", "POST", "PUT", "DELETE", "PATCH")
@@ -23,9 +23,7 @@ class _Clock:
 
     def __init__(self, pen: Pen) -> None:
         self._pen, self._second = pen, pen.draw() * 80_000
-        self.day = f"{pen.number(1, 28):02d}"
-        self.month = pen.number(1, 12)
-        self.year = pen.number(2019, 2026)
+        self.date = f"{pen.pick(_MONTHS)} {pen.number(1, 28)}"
 
     def next(self) -> str:
         self._second += self._pen.draw() ** 4 * 30
@@ -42,10 +40,7 @@ def log(pen: Pen, n_chars: int) -> str:
 
 def _plain_line(pen: Pen, clock: _Clock) -> str:
     where = f"{pen.pick(NOUNS)}.{pen.pick(ROLES)}"
-    return (
-        f"{clock.year}-{clock.month:02d}-{clock.day} {clock.next()} {pen.pick(_LEVELS):7} "
-        f"{where}: {_event(pen)}"
-    )
+    return f"{clock.next()} {pen.pick(_LEVELS):7} [{where}] {_event(pen)}"
 
 
 def _event(pen: Pen) -> str:
@@ -57,23 +52,20 @@ def _event(pen: Pen) -> str:
     if shape == 1:
         return f"{clause(pen)}"
     if shape == 2:
-        return f"cannot {pen.pick(VERBS)} {pen.snake()}={pen.number(0, 99999)}, will retry"
+        return f"cannot {pen.pick(VERBS)} {pen.snake()}={pen.size(0, 9999)}, will retry"
     if shape == 3:
         return f"{gerund(pen.pick(VERBS))} {pen.things()} ({pen.number(1, 99)} %)"
     if shape == 4:
-        return f"{pen.type_name()} is {pen.pick(ADJECTIVES)}, {pen.pick(KINDS)} {pen.hexa(32)}"
+        return f"{pen.type_name()} is {pen.pick(ADJECTIVES)}, {pen.pick(KINDS)} {pen.hexa(20)}"
     return f"{pen.function()} took {pen.draw() * 9:.2f} s for {pen.thing()}"
 
 
 def _access_line(pen: Pen, clock: _Clock) -> str:
-    address = f"10.{pen.number(0, 255)}.{pen.number(0, 255)}.{pen.number(1, 254)}"
-    when = f"{clock.day}/{_MONTHS[clock.month - 1]}/{clock.year}:{clock.next()} +0000"
+    client = f"{pen.pick(NOUNS)}-{pen.pick(KINDS)}.{pen.pick(PLACES).lower()}.example"
     query = f"{pen.snake()}={pen.pick(ADJECTIVES)}"
-    target = f"/{pen.pick(NOUNS)}s/{pen.number(1, 9999)}/{pen.pick(VERBS)}?{query}"
-    return (
-        f'{address} - - [{when}] "{pen.pick(_METHODS)} {target} HTTP/1.1" {pen.pick(_STATUS)} '
-        f"{pen.size(80, 90_000)}"
-    )
+    target = f"/{pen.pick(NOUNS)}s/{pen.pick(VERBS)}/{pen.size(1, 999)}?{query}"
+    request = f"{pen.pick(_METHODS)} {target} HTTP/1.1"
+    return f'{client} [{clock.next()}] "{request}" {pen.pick(_STATUS)} {pen.size(0, 9000)}'
 
 
 def _pairs_line(pen: Pen, clock: _Clock) -> str:
@@ -84,9 +76,8 @@ def _pairs_line(pen: Pen, clock: _Clock) -> str:
 
 
 def _kernel_line(pen: Pen, clock: _Clock) -> str:
-    host, program = f"{pen.pick(NOUNS)}-{pen.number(1, 40)}", f"{pen.pick(NOUNS)}d"
-    when = f"{_MONTHS[clock.month - 1]} {clock.day} {clock.next()}"
-    return f"{when} {host} {program}[{pen.number(200, 32000)}]: {_event(pen)}"
+    host, program = f"{pen.pick(NOUNS)}-{pen.pick(KINDS)}", f"{pen.pick(NOUNS)}d"
+    return f"{clock.date} {clock.next()} {host} {program}: {_event(pen)}"
 
 
 def _build_line(pen: Pen, clock: _Clock) -> str:
@@ -146,11 +137,10 @@ def listing(pen: Pen, n_chars: int) -> str:
 
 def _long_line(pen: Pen) -> str:
     mode = pen.pick(("-rw-r--r--", "-rwxr-xr-x", "drwxr-xr-x", "-rw-rw----"))
-    day = f"{pen.pick(_MONTHS)} {pen.number(1, 28):2d}"
-    when = f"{day} {pen.number(0, 23):02d}:{pen.number(0, 59):02d}"
+    size = f"{pen.number(1, 99)}{pen.pick('BKKKM')}"
+    when = f"{pen.pick(_MONTHS)} {pen.number(1, 28)}"
     owner = pen.pick(("root", "deploy", "ci", "app"))
-    name = f"{pen.snake()}{pen.pick(_SUFFIXES)}"
-    return f"{mode} 1 {owner} {owner} {pen.size(12, 900_000):7d} {when} {name}"
+    return f"{mode} {owner} {owner} {size:>4} {when:>6} {pen.snake()}{pen.pick(_SUFFIXES)}"
 
 
 def _branch(pen: Pen) -> str:

@@ -15,21 +15,28 @@ from autotune.workload.text.words import ADJECTIVES, ADVERBS, KINDS, NOUNS, ROLE
 
 Item = TypeVar("Item")
 
+_FEWEST_KNOWN = 24
+_KNOWN_FRAC = 0.4
+"""Share of the names that were there before, once there are some."""
+
 
 class Pen:
     """Draws; the same ones for the same seed in every process.
+
+    What one pen writes keeps coming back to the same names, as a session about one code base does.
 
     Args:
         seed: any text.
     """
 
-    __slots__ = ("_gauss", "bits", "draw")
+    __slots__ = ("_gauss", "_known", "bits", "draw")
 
     def __init__(self, seed: str) -> None:
         rng = Random(seed)
         self.draw = rng.random
         self.bits = rng.getrandbits
         self._gauss = rng.gauss
+        self._known: list[str] = []
 
     def pick(self, options: Sequence[Item]) -> Item:
         return options[int(self.draw() * len(options))]
@@ -57,15 +64,21 @@ class Pen:
     # ---- names --------------------------------------------------------------------------------
 
     def snake(self) -> str:
-        """``stale_voucher_index``: a variable."""
+        """``stale_voucher_index``: a variable, not seldom one that was named before."""
+        known = self._known
+        if len(known) >= _FEWEST_KNOWN and self.draw() < _KNOWN_FRAC:
+            return self.pick(known)
         shape = self.draw()
         if shape < 0.4:
-            return f"{self.pick(NOUNS)}_{self.pick(KINDS)}"
-        if shape < 0.65:
-            return f"{self.pick(ADJECTIVES)}_{self.pick(NOUNS)}"
-        if shape < 0.8:
-            return f"{self.pick(ADJECTIVES)}_{self.pick(NOUNS)}_{self.pick(KINDS)}"
-        return f"{self.pick(NOUNS)}_{self.pick(NOUNS)}"
+            name = f"{self.pick(NOUNS)}_{self.pick(KINDS)}"
+        elif shape < 0.65:
+            name = f"{self.pick(ADJECTIVES)}_{self.pick(NOUNS)}"
+        elif shape < 0.8:
+            name = f"{self.pick(ADJECTIVES)}_{self.pick(NOUNS)}_{self.pick(KINDS)}"
+        else:
+            name = f"{self.pick(NOUNS)}_{self.pick(NOUNS)}"
+        known.append(name)
+        return name
 
     def function(self) -> str:
         """``settle_voucher_index``: something that is called."""
