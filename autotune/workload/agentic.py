@@ -168,26 +168,27 @@ def _task(pen: Pen, n_chars: int) -> str:
 
 
 def _tool_says(pen: Pen, n_chars: int) -> str:
-    name, write = pen.pick(_RESULTS)
+    name, write = pen.pick(_RESULTS if n_chars > _BRIEF_CHARS else _BRIEF_RESULTS)
     return f'<tool_result name="{name}">\n{write(pen, max(1, n_chars - 45))}\n</tool_result>'
 
 
 def _human_says(pen: Pen, n_chars: int) -> str:
     asked = prose.wish(pen)
     left = n_chars - len(asked)
-    if left < 80:
+    if left < 60:
         return asked
-    return f"{pen.pick(_PASTED)(pen, left)}\n\n{asked}"
+    write = pen.pick(_PASTED) if left > _BRIEF_CHARS else prose.prose
+    return f"{write(pen, left)}\n\n{asked}"
 
 
 def _answer(pen: Pen, n_chars: int) -> str:
     """What the agent said: a remark, then mostly a call of a tool or some source."""
     shape = pen.draw()
-    if n_chars < 160 or shape < 0.3:
+    if n_chars < 480 or shape < 0.25:
         return prose.thought(pen, n_chars)
     remark = prose.thought(pen, n_chars // 3)
     left = max(1, n_chars - len(remark) - 20)
-    if shape < 0.65:
+    if shape < 0.6 or n_chars < _BRIEF_CHARS:
         return f"{remark}\n\n```python\n{python(pen, left)}\n```"
     if shape < 0.85:
         return f"{remark}\n\n```diff\n{languages.patch(pen, left)}\n```"
@@ -211,6 +212,13 @@ _RESULTS = (
     ("http_request", document), ("fetch_issue", document), ("run_tests", output.runner_report),
     ("shell", output.stack_trace), ("read_log", output.log), ("read_log", output.log),
     ("list_directory", output.listing), ("open_page", prose.document), ("shell", prose.review),
+)  # fmt: skip
+_BRIEF_CHARS = 800
+"""Below this a whole definition or traceback would be too long."""
+_BRIEF_RESULTS = (
+    ("read_log", output.log), ("list_directory", output.listing), ("search", document),
+    ("http_request", document), ("open_page", prose.prose), ("read_file", languages.yaml),
+    ("fetch_issue", prose.prose), ("shell", prose.bullets), ("read_file", python),
 )  # fmt: skip
 _PASTED = (prose.prose, prose.bullets, output.log, output.stack_trace, python, prose.review)
 _SAYS = {"tool": _tool_says, "human": _human_says}

@@ -92,12 +92,12 @@ def _build_line(pen: Pen, clock: _Clock) -> str:
 
 def stack_trace(pen: Pen, n_chars: int) -> str:
     """One or more Python tracebacks."""
-    return fill(lambda: _one_trace(pen), n_chars, "\n\n")
+    return fill(lambda: _one_trace(pen, min(7, 2 + n_chars // 300)), n_chars, "\n\n")
 
 
-def _one_trace(pen: Pen) -> str:
+def _one_trace(pen: Pen, most_frames: int) -> str:
     lines = ["Traceback (most recent call last):"]
-    for _ in range(pen.number(2, 7)):
+    for _ in range(pen.number(2, most_frames)):
         where = f'  File "/srv/{pen.path(".py")}", line {pen.number(3, 1400)}, in {pen.function()}'
         call = f"    {pen.snake()} = self.{pen.function()}({pen.snake()}, {pen.snake()})"
         lines += [where, call]

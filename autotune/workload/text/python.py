@@ -39,7 +39,7 @@ def python(pen: Pen, n_chars: int) -> str:
 def _definition(pen: Pen, n_chars: int) -> str:
     shape = pen.draw()
     if n_chars < 250 or shape < 0.6:
-        return _function(pen, "", min(14, 1 + n_chars // 45))
+        return _function(pen, "", min(14, n_chars // 60))
     if shape < 0.72:
         return _record(pen)
     return _class(pen) if shape < 0.88 and n_chars > 900 else _test(pen)
@@ -71,7 +71,7 @@ def _literal(pen: Pen) -> str:
 
 
 def _function(pen: Pen, indent: str, n_statements: int) -> str:
-    names = [pen.snake() for _ in range(pen.number(1, 4))]
+    names = [pen.snake() for _ in range(pen.number(1, min(4, 1 + n_statements)))]
     typed = [f"{name}: {pen.pick(_TYPES)}" for name in dict.fromkeys(names)]
     if indent:
         typed.insert(0, "self")
@@ -80,7 +80,7 @@ def _function(pen: Pen, indent: str, n_statements: int) -> str:
     kind = "async def" if pen.draw() < 0.15 else "def"
     lines = [f"{indent}{kind} {pen.function()}({', '.join(typed)}) -> {pen.pick(_TYPES)}:"]
     inner = f"{indent}    "
-    if pen.draw() < 0.45:
+    if n_statements > 4 and pen.draw() < 0.55:
         lines.append(f'{inner}"""{sentence(pen)}"""')
     for _ in range(pen.number(1, max(1, n_statements))):
         lines.extend(_statement(pen, inner, names))
