@@ -21,6 +21,7 @@ COMMANDS = {
     "report": "write the front as one self-contained HTML page",
     "dashboard": "the Optuna dashboard on a study, on 127.0.0.1",
     "space": "list, show and check search spaces",
+    "workload": "list and inspect workloads; check and convert workload files",
     "simulate": "run the simulated SGLang server alone, with SGLang's own flags",
 }
 

@@ -20,6 +20,8 @@ from autotune.workload.text.pen import Pen
 from autotune.workload.text.prose import prose
 from autotune.workload.text.python import python
 
+CHARS_PER_TOK = 4.1
+"""Characters per token of the text below; single blocks have 3.3 to 5.0 (Qwen's, 5 to 95 %)."""
 LENGTH_ONLY = "length-only: the text comes from the built-in corpus"
 """What a reader of the numbers should know."""
 _ID_MASK = 2**63 - 1
@@ -60,6 +62,11 @@ class LengthSession(msgspec.Struct, frozen=True, gc=False):
 
 Recorded = Session | LengthSession
 """What a file holds."""
+
+
+def n_requests(session: Recorded) -> int:
+    """How many requests a session has."""
+    return len(session.requests if isinstance(session, LengthSession) else session.turns)
 
 
 class Requests:
@@ -168,7 +175,7 @@ class Corpus:
                 break
             if number not in written:
                 written[number] = self.block(number, lengths.block_tok)
-            parts.append(written[number][: chars_of(n_left)])
+            parts.append(written[number][: chars_of(n_left, CHARS_PER_TOK)])
             n_left -= lengths.block_tok
         if n_left > 0:
             parts.append(self.own(lengths.session_id, place, n_left))
@@ -176,7 +183,7 @@ class Corpus:
 
     def _passage(self, key: str, n_tok: int) -> str:
         pen = Pen(key)
-        n_chars = chars_of(n_tok)
+        n_chars = chars_of(n_tok, CHARS_PER_TOK)
         parts: list[str] = []
         n_written = 0
         while n_written < n_chars:

@@ -34,10 +34,7 @@ def workload_named(name: str, *, seed: int = 0) -> Workload:
         from autotune.workload.from_file import workload_from
 
         return workload_from(Path(name), seed=seed)
-    raise WorkloadError(
-        f"there is no workload named {name!r}: {nearest(name, _BUILT_IN)}",
-        hint="a file of sessions works too; see: autotune workload list",
-    )
+    raise unknown_workload(name)
 
 
 def built_in_names() -> tuple[str, ...]:
@@ -49,3 +46,11 @@ def is_path(name: str) -> bool:
     """Whether a name means a file."""
     path = Path(name)
     return "/" in name or path.suffix != "" or path.exists()
+
+
+def unknown_workload(name: str) -> WorkloadError:
+    """There is no workload of this name."""
+    return WorkloadError(
+        f"there is no workload named {name!r}: {nearest(name, _BUILT_IN)}",
+        hint="a file of sessions works too; see: autotune workload list",
+    )

@@ -56,4 +56,4 @@ class Clock:
         """How long after the first row, in the unit of the file; a row out of order is at 0."""
         if self._first is None:
             self._first = time
-        return max(0.0, time - self._first)
+        return round(max(0.0, time - self._first), 6)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from random import Random
 from typing import Any
 
@@ -113,15 +113,20 @@ def _timed(rows: Iterator[_Row]) -> Iterator[_Row]:
     if not stamps:
         yield from chain(first, rows)
         return
-    began, distinct = stamps[0], len(set(stamps))
-    grid_ms = math.gcd(*(stamp - began for stamp in stamps))
-    spread_ms = grid_ms if grid_ms >= _COARSE_MS and distinct < len(stamps) else 0
+    began, spread_ms = stamps[0], _grid_ms(stamps)
     for cell in _cells(chain(first, rows), spread_ms > 0):
         places = sorted(Random(row.line).random() for row in cell) if spread_ms else [0.0]
         for row, place in zip(cell, places, strict=True):
             if row.timestamp is not None:
                 row.at_s = max(0.0, (row.timestamp - began + place * spread_ms) / 1e3)
             yield row
+
+
+def _grid_ms(stamps: list[int]) -> int:
+    """The smallest step between stamps, where it is coarse and stamps repeat; else 0."""
+    distinct = sorted(set(stamps))
+    step_ms = min((after - before for before, after in pairwise(distinct)), default=0)
+    return step_ms if step_ms >= _COARSE_MS and len(distinct) < len(stamps) else 0
 
 
 def _cells(rows: Iterable[_Row], together: bool) -> Iterator[list[_Row]]:

@@ -9,13 +9,16 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from autotune.errors import WorkloadError, nearest
 from autotune.workload.readers.complaint import BadRow, BadText, reason_of
 from autotune.workload.readers.scan import array_elements
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 T = TypeVar("T")
 Made = TypeVar("Made")
@@ -225,9 +228,10 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        data = self._unpacked.read(len(buffer))
-        buffer[: len(data)] = data
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer)
+        data = self._unpacked.read(len(view))
+        view[: len(data)] = data
         if self._tell is not None:
             self._tell(self._raw.tell())
         return len(data)

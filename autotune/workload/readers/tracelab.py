@@ -136,7 +136,7 @@ def _gap_s(before: _Call | None, call: _Call) -> float:
         return 0.0
     if call.asked_s is None or before.answered_s is None:
         return before.tool_s
-    return max(0.0, call.asked_s - before.answered_s)
+    return round(max(0.0, call.asked_s - before.answered_s), 3)
 
 
 def _scope(name: str) -> int:
