@@ -1,0 +1,1 @@
+"""Measures the measuring client: against the truth, against other clients, and at its limits."""
