@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 
@@ -32,6 +32,11 @@ class DraftQuality:
     decay: float
     depth_power: float = 1.0
     rho: float = 0.35
+
+    def scaled(self, factor: float) -> DraftQuality:
+        """A draft that guesses so much worse: 0 never guesses right, 1 changes nothing."""
+        mixture = tuple((share, q * factor) for share, q in self.mixture)
+        return replace(self, mixture=mixture, rho=self.rho * factor)
 
     def first_choice(self, q: float, depth: int) -> float:
         """Probability that the first choice at ``depth`` (1-based) is accepted."""
@@ -71,6 +76,14 @@ def accept_distribution(
         for depth, probability in enumerate(_depth_sums(quality, q, steps, topk, draft_tokens)):
             survival[depth] += share * probability
     return AcceptDistribution((*(1.0 - s for s in survival), 1.0))
+
+
+def faked_distribution(mean: float, steps: int) -> AcceptDistribution:
+    """What ``SGLANG_SIMULATE_ACC_LEN`` makes SGLang accept: ``mean`` rounded down or up at random,
+    within 1 to ``steps + 1`` (``match-expected`` in ``speculative/spec_utils.py``, 0.5.6).
+    """
+    mean = min(max(mean, 1.0), steps + 1.0)
+    return AcceptDistribution(tuple(min(1.0, max(0.0, n + 1 - mean)) for n in range(1, steps + 2)))
 
 
 def _depth_sums(

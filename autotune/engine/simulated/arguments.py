@@ -53,6 +53,31 @@ _SWITCHES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Defects:
+    """What is made to go wrong, so that a measurement can be seen to notice it.
+
+    Attributes:
+        looping_answers: share of the answers that fall into a loop, decided by their prompts.
+        draft_quality: factor on how well the draft guesses.
+        slow_down: by which fraction every pass takes longer from ``slow_down_after`` on.
+        slow_down_after: server seconds since the server became ready.
+    """
+
+    looping_answers: float = 0.0
+    draft_quality: float = 1.0
+    slow_down: float = 0.0
+    slow_down_after: float = 0.0
+
+
+_DEFECT_HELP = (
+    ("looping-answers", "FRAC", "share of the answers that fall into a loop"),
+    ("draft-quality", "FRAC", "how well the draft guesses; 0: a draft of another model"),
+    ("slow-down", "FRAC", "every pass takes so much longer, as in heat"),
+    ("slow-down-after", "SECONDS", "server seconds since ready from which it does"),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class ServerOptions:
     """What the command line asked for, with SGLang's automatic values filled in.
 
@@ -69,6 +94,7 @@ class ServerOptions:
     speed: float
     startup_speed: float
     seed: int
+    defects: Defects
     resolved: dict[str, Any]
 
 
@@ -78,7 +104,11 @@ class RejectedArguments(Exception):
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser; ``prog`` and the wording of its errors are SGLang's."""
-    parser = argparse.ArgumentParser(prog="sglang serve", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="sglang serve",
+        usage="%(prog)s --model-path MODEL [options]",
+        description=__doc__.splitlines()[0],
+    )
     own = parser.add_argument_group("simulation")
     own.add_argument("--scenario", choices=sorted(SCENARIOS), default=DEFAULT_SCENARIO)
     own.add_argument(
@@ -87,6 +117,11 @@ def build_parser() -> argparse.ArgumentParser:
     own.add_argument("--startup-speed", type=float, default=DEFAULT_STARTUP_SPEED)
     own.add_argument("--simulation-seed", type=int, default=0, help="seed of the noise")
     own.add_argument("--no-noise", action="store_true", help="do as the model says, exactly")
+    for name, metavar, words in _DEFECT_HELP:
+        default = getattr(Defects(), _dest(name))
+        own.add_argument(
+            f"--{name}", type=float, default=default, metavar=metavar, help=f"{words} [{default:g}]"
+        )
 
     sglang = parser.add_argument_group("SGLang")
     sglang.add_argument("--model-path", "--model", required=True)
@@ -124,6 +159,7 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
     for flag in ("speed", "startup_speed"):
         if getattr(args, flag) <= 0:
             parser.error(f"argument --{flag.replace('_', '-')}: must be above 0")
+    defects = _defects(parser, args)
     log: list[str] = []
     scenario = SCENARIOS[args.scenario]
     speculation = _resolve_speculation(args, scenario, log)
@@ -140,7 +176,8 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
     if fraction is None:
         fraction = _automatic_fraction(scenario, graph_max)
     deployment = Deployment(scenario.machine, speculation, fraction, running, graph_max)
-    resolved = {k: v for k, v in vars(args).items() if k not in ("speed", "startup_speed")}
+    told_apart = {"speed", "startup_speed", *(_dest(name) for name, _, _ in _DEFECT_HELP)}
+    resolved = {k: v for k, v in vars(args).items() if k not in told_apart}
     resolved |= {
         "mem_fraction_static": fraction,
         "max_running_requests": running,
@@ -166,9 +203,23 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
         speed=args.speed,
         startup_speed=args.startup_speed,
         seed=args.simulation_seed,
+        defects=defects,
         resolved=resolved,
     )
     return options, log
+
+
+def _dest(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _defects(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Defects:
+    values = {_dest(name): getattr(args, _dest(name)) for name, _, _ in _DEFECT_HELP}
+    for name, value in values.items():
+        most = 1.0 if name in ("looping_answers", "draft_quality") else float("inf")
+        if not (0 <= value <= most and value < float("inf")):
+            parser.error(f"argument --{name.replace('_', '-')}: {value:g} is out of range")
+    return Defects(**values)
 
 
 def _resolve_speculation(

@@ -31,6 +31,7 @@ class Noise:
         drift_s: time over which the wandering forgets itself.
         outlier: probability of a slow launch, 8 to 35 % below its speed.
         crash: probability that a launch dies for no reason that the flags explain.
+        slow_down: by which fraction every pass takes longer from ``slow_down_after_s`` on: heat.
     """
 
     launch: float = 0.0
@@ -38,6 +39,8 @@ class Noise:
     drift_s: float = 20.0
     outlier: float = 0.0
     crash: float = 0.0
+    slow_down: float = 0.0
+    slow_down_after_s: float = 0.0
 
 
 @dataclass(eq=False, slots=True)
@@ -212,7 +215,9 @@ class BatchScheduler:
     # ---- time ---------------------------------------------------------------------------------
 
     def _advance(self, duration_s: float) -> None:
-        self.now_s += duration_s * self._launch_factor * (1.0 + self._drift_now())
+        is_hot = self.now_s >= self._noise.slow_down_after_s
+        heat = 1.0 + self._noise.slow_down if is_hot else 1.0
+        self.now_s += duration_s * heat * self._launch_factor * (1.0 + self._drift_now())
 
     def _drift_now(self) -> float:
         """An Ornstein-Uhlenbeck process, moved on to ``now_s``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 from autotune.engine.simulated.arguments import ServerOptions
@@ -59,6 +60,7 @@ def server_info(options: ServerOptions, pump: Pump) -> dict[str, Any]:
             "n_gpus": scenario.machine.n_gpus,
             "gpu_memory_gb": scenario.machine.gpu_memory_gb,
             "available_gpu_mem_gb": round(deployment.free_after_capture_gb, 3),
+            **asdict(options.defects),
         },
     }
 

@@ -192,8 +192,9 @@ def read_generation(path: str, body: dict[str, Any], options: ServerOptions) -> 
     sampling = _mapping(body, "sampling_params") if shape == "generate" else body
     max_tok = min(_read_max_tok(shape, sampling), options.scenario.machine.context_tok)
     ignores_end = bool(sampling.get("ignore_eos", False))
-    natural_tok = max_tok if ignores_end else text.answer_length(seed, 1 << 30)
-    tokens = text.answer_tokens(seed, natural_tok)
+    loops = text.falls_into_a_loop(seed, options.defects.looping_answers)
+    natural_tok = max_tok if ignores_end or loops else text.answer_length(seed, 1 << 30)
+    tokens = text.answer_tokens(seed, natural_tok, loops=loops)
     n_tok = min(max_tok, natural_tok)
     request = Request(pieces, n_tok, text.pieces_of("".join(tokens[:n_tok])))
     wants = _mapping(body, "stream_options")
@@ -206,7 +207,7 @@ def read_generation(path: str, body: dict[str, Any], options: ServerOptions) -> 
         include_usage=bool(wants.get("include_usage", False)),
         usage_in_chunks=bool(wants.get("continuous_usage_stats", False)),
         spec_details=bool(body.get("return_spec_tokens_details", False)),
-        ignores_end=ignores_end,
+        ignores_end=ignores_end or loops,
         speculates=options.deployment.speculation.is_on,
     )
 

@@ -32,10 +32,14 @@ class _Node:
 class PrefixCache:
     """KV pool of ``capacity_tok`` tokens.
 
+    Attributes:
+        keeps: whether finished chains stay for reuse.
+
     Invariant: ``held_tok`` (private to running requests) + the tokens of all nodes <= capacity.
     """
 
     capacity_tok: int
+    keeps: bool = True
     held_tok: int = 0
     _nodes: dict[int, _Node] = field(default_factory=dict)
     _cached_tok: int = 0
@@ -79,7 +83,7 @@ class PrefixCache:
     def insert(self, prompt: Sequence[Piece], now: float) -> None:
         """Keeps a finished chain for reuse, as far as there is room."""
         chain, parent = 0, None
-        for piece in prompt:
+        for piece in prompt if self.keeps else ():
             chain = hash((chain, piece.key))
             node = self._nodes.get(chain)
             if node is None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+from autotune.engine.sglang.environment import faked_accept_length
 from autotune.engine.simulated import documents, text
-from autotune.engine.simulated.acceptance import accept_distribution
+from autotune.engine.simulated.acceptance import (
+    AcceptDistribution,
+    accept_distribution,
+    faked_distribution,
+)
 from autotune.engine.simulated.arguments import (
     RejectedArguments,
     ServerOptions,
@@ -34,12 +42,10 @@ class SimulatedServer:
     """One server: options, scheduler, and the routes on top of them. Used from one event loop."""
 
     def __init__(self, options: ServerOptions) -> None:
-        spec = options.deployment.speculation
-        accept = accept_distribution(
-            options.scenario.draft, spec.steps, spec.topk, spec.draft_tokens
+        scheduler = BatchScheduler(
+            options.deployment, _acceptance(options), _noise(options), options.seed
         )
-        noise = Noise() if options.resolved["no_noise"] else options.scenario.noise
-        scheduler = BatchScheduler(options.deployment, accept, noise, options.seed)
+        scheduler.cache.keeps = not options.resolved["disable_radix_cache"]
         self.options = options
         self.scheduler = scheduler
         self.pump = Pump(
@@ -198,6 +204,22 @@ class SimulatedServer:
                 f"({limit} tokens)."
             )
         generation.request.output_tok = min(generation.request.output_tok, limit - prompt_tok)
+
+
+def _acceptance(options: ServerOptions) -> AcceptDistribution:
+    spec = options.deployment.speculation
+    faked = faked_accept_length(os.environ)
+    with suppress(ValueError):  # SGLang passes over a value that is no number, too
+        if faked is not None and spec.is_on:
+            return faked_distribution(float(faked), spec.steps)
+    draft = options.scenario.draft.scaled(options.defects.draft_quality)
+    return accept_distribution(draft, spec.steps, spec.topk, spec.draft_tokens)
+
+
+def _noise(options: ServerOptions) -> Noise:
+    noise = Noise() if options.resolved["no_noise"] else options.scenario.noise
+    defects = options.defects
+    return replace(noise, slow_down=defects.slow_down, slow_down_after_s=defects.slow_down_after)
 
 
 def _json_body(request: HttpRequest) -> dict[str, Any]:

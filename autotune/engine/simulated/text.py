@@ -20,6 +20,8 @@ PIECE_TOK = 32
 VOCABULARY = 151_936
 _TOKEN = re.compile(r" ?[A-Za-z]{1,8}| ?\d{1,3}| ?[^\sA-Za-z\d]|\s")
 _TAPE_TOK = 60_000
+_LOOP_FROM_TOK = 40
+_LOOP_TOK = 12
 _WORDS = """
 read write parse build check index value result error retry cache token batch queue limit server
 client stream async return yield raise import class method field table column query insert update
@@ -82,8 +84,20 @@ def answer_length(prompt_seed: int, max_tok: int) -> int:
     return max(1, min(max_tok, max(16, round(natural))))
 
 
-def answer_tokens(prompt_seed: int, n_tok: int) -> list[str]:
-    """The answer to a prompt, as tokens: a slice of a long varied text, different per prompt."""
+def falls_into_a_loop(prompt_seed: int, share: float) -> bool:
+    """Whether the answer to this prompt is one of the share that never comes to an end."""
+    return Random(prompt_seed ^ 0x100B).random() < share
+
+
+def answer_tokens(prompt_seed: int, n_tok: int, *, loops: bool = False) -> list[str]:
+    """The answer to a prompt, as tokens: a slice of a long varied text, different per prompt.
+
+    Args:
+        loops: after some tokens it says the same few again and again.
+    """
+    if loops and n_tok > _LOOP_FROM_TOK:
+        lead = answer_tokens(prompt_seed, _LOOP_FROM_TOK)
+        return (lead + lead[-_LOOP_TOK:] * (n_tok // _LOOP_TOK))[:n_tok]
     tape = _tape()
     start = Random(prompt_seed ^ 0x5EED).randrange(_TAPE_TOK)
     wrapped = tape[start : start + n_tok]
