@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 from autotune.core.trial import Role
 
 _SESSIONS_APART = 100_000
-_N_LATENCY = (16, 48)
+_N_LATENCY = (20, 48)
 """Fewest and most requests of a latency phase: what a median to 2 % takes, easy and hard."""
-_TURNOVERS = (2, 8)
+_TURNOVERS = (4, 8)
 """How often the whole batch is replaced inside the window of a serving phase, at least and at most.
+
+Stopping as soon as an interval looks narrow makes intervals too narrow. Measured on three simulated
+machines at C=16 and 32, 77 windows each: with two turnovers at least and looks 15 % apart, the 95 %
+interval held the true throughput in 80 % of windows; with four and looks 25 % apart, in 92 %.
 """
 _LATENCY_WINDOW_S = 90.0
 """One request at a time is slow to give a sample: a latency phase may take longer."""

@@ -11,7 +11,7 @@ from autotune.measure.plan import PhasePlan
 from autotune.measure.records import RequestRecord
 from autotune.measure.validity import FAILED_FRAC
 
-_GROWTH = 1.15
+_GROWTH = 1.25
 """By how much the sample grows before its interval is looked at again."""
 _IN_A_ROW = 2
 """Looks that must find the interval narrow: one lucky look would end phases too early."""

@@ -13,7 +13,7 @@ from scipy.stats import kendalltau
 
 from autotune.engine.ports import is_listening
 from autotune.engine.simulated import text
-from autotune.engine.simulated.physics import Deployment, Speculation
+from autotune.engine.simulated.physics import Speculation
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, scenario_named
 from autotune.engine.simulated.virtual import Shape, deploy, play, steady_throughput
 from autotune.measure import Endpoint, measure_phase
@@ -26,7 +26,8 @@ C = 16
 N_CONFIGURATIONS = 40
 PROMPT_WORDS = 900
 MAX_OUTPUT_TOK = 512
-SPEED = 20.0
+SPEED = 12.0
+TIE_FRAC = 0.01
 SCENARIO = scenario_named(DEFAULT_SCENARIO)
 
 
@@ -41,10 +42,11 @@ def single_turns() -> Workload:
     return Workload("single", "single turns", 200, 0.6, session)
 
 
-def configurations() -> Iterator[tuple[Speculation, float, Deployment]]:
-    """Random configurations that a server starts with."""
+def configurations(prompt_tok: int) -> Iterator[tuple[Speculation, float, float]]:
+    """Random configurations with their true throughput, no two within 1 %: those are a tie."""
     space, rng = load_space("speculative"), Random(11)
     legal = list(space.configurations())
+    taken: list[float] = []
     while True:
         flags = rng.choice(legal)
         steps, topk, draft = (
@@ -54,8 +56,12 @@ def configurations() -> Iterator[tuple[Speculation, float, Deployment]]:
         fraction = float(flags["mem_fraction_static"])
         speculation = Speculation(steps, topk, draft)
         deployment, _ = deploy(SCENARIO, speculation, mem_fraction=fraction)
-        if deployment.running_limit >= 3 and deployment.kv_pool_tok > 40_000:
-            yield speculation, fraction, deployment
+        if deployment.running_limit < 3 or deployment.kv_pool_tok < 40_000:
+            continue
+        true = true_tok_s(speculation, fraction, prompt_tok)
+        if all(abs(true / other - 1) > TIE_FRAC for other in taken):
+            taken.append(true)
+            yield speculation, fraction, true
 
 
 def true_tok_s(speculation: Speculation, fraction: float, prompt_tok: int) -> float:
@@ -67,6 +73,11 @@ def true_tok_s(speculation: Speculation, fraction: float, prompt_tok: int) -> fl
     ]
     shapes = [Shape(prompt_tok, n_tok) for n_tok in lengths]
     return steady_throughput(play(deployment, accept, shapes, C), C)
+
+
+def running_limit(server: Server) -> int:
+    (state,) = server.get("/server_info").json()["internal_states"]
+    return int(state["effective_max_running_requests_per_dp"])
 
 
 def launch(start: Start, speculation: Speculation, fraction: float) -> Server | None:
@@ -95,17 +106,17 @@ def test_forty_configurations_are_ranked_as_they_truly_are(start: Start) -> None
     measured: list[float] = []
     true: list[float] = []
     limits: list[int] = []
-    for speculation, fraction, deployment in configurations():
+    for speculation, fraction, true_value in configurations(prompt_tok):
         server = launch(start, speculation, fraction)
         if server is None:
             continue
         endpoint = Endpoint(server.url, "org/model", time_scale=SPEED)
         phase = measure_phase(endpoint, load, plan, check=lambda: None)
-        server.stop()
         assert phase.n_failed == 0
         measured.append(phase.output_tok_s.value)
-        true.append(true_tok_s(speculation, fraction, prompt_tok))
-        limits.append(deployment.running_limit)
+        true.append(true_value)
+        limits.append(running_limit(server))
+        server.stop()
         if len(measured) == N_CONFIGURATIONS:
             break
     assert min(limits) < C <= max(limits), limits
