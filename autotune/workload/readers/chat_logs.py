@@ -75,20 +75,20 @@ _agent_turns = msgspec.json.Decoder(list[_AgentTurn])
 
 def agentic_trace(source: Source) -> Iterator[Recorded]:
     """One object whose ``conversations`` are lists of turns; answers are not recorded."""
-    for line, raw in source.elements("conversations"):
+    for number, (line, raw) in enumerate(source.elements("conversations"), start=1):
         session = source.guarded(line, raw, _agent_turns, _from_agent_turns)
         if session is not None:
-            yield session
+            yield msgspec.structs.replace(session, session_id=str(number))
 
 
-def _from_agent_turns(rows: list[_AgentTurn], line: int) -> Session:
+def _from_agent_turns(rows: list[_AgentTurn], _line: int) -> Session:
     if not rows:
         raise BadRow("a conversation has no turn")
     turns = tuple(
         Turn(check_messages(row.messages), MAX_OUTPUT_TOK, n_input_tok=row.prompt_tokens)
         for row in rows
     )
-    return Session(turns, session_id=str(line))
+    return Session(turns)
 
 
 class _Question(msgspec.Struct):

@@ -53,7 +53,7 @@ def reason_of(error: Exception, raw: bytes) -> BadRow:
     text = str(error)
     place = _PLACE.search(text)
     where = place.group(1) if place else ""
-    if isinstance(error, UnicodeDecodeError):
+    if isinstance(error, UnicodeDecodeError) or "UTF-8" in text:
         return BadRow("not UTF-8 text")
     if missing := _MISSING.match(text):
         return _missing(missing.group(1), where, raw)

@@ -6,7 +6,7 @@ a ``session_id``.
 
 The conversation trace has its stamps on a grid of 3 s, up to 28 rows in one of them. Sent like
 that, they would be bursts that nobody made: rows of a coarse grid are spread over their cell, at
-places that depend on the line numbers alone.
+places that depend on the row numbers alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, pairwise
-from random import Random
 from typing import Any
 
 import msgspec
@@ -32,6 +31,7 @@ _BLOCK_TOK = 512
 _LOOK_AT = 1_000
 """Rows from whose stamps the grid is told."""
 _COARSE_MS = 1_000
+_WORD = 2**64 - 1
 _CELL_ROWS = 4_096
 """Rows of one stamp that are spread together."""
 
@@ -49,6 +49,7 @@ class _Row(msgspec.Struct, gc=False):
     payload: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
     line: int = 0
+    number: int = 0
     at_s: float | None = None
 
     @property
@@ -64,7 +65,7 @@ def mooncake(source: Source) -> Iterator[Recorded]:
     groups: OpenSessions[SomeId, _Group] = OpenSessions()
     for row in _timed(_rows(source)):
         if row.session_id is None:
-            yield _Group(row).done(str(row.line))
+            yield _Group(row).done(str(row.number))
             continue
         group = groups.get(row.session_id)
         try:
@@ -82,9 +83,10 @@ def mooncake(source: Source) -> Iterator[Recorded]:
 
 
 def _rows(source: Source) -> Iterator[_Row]:
-    for line, raw in source.records():
+    for number, (line, raw) in enumerate(source.records(), start=1):
         row = source.guarded(line, raw, _row, _checked)
         if row is not None:
+            row.number = number
             yield row
 
 
@@ -115,11 +117,18 @@ def _timed(rows: Iterator[_Row]) -> Iterator[_Row]:
         return
     began, spread_ms = stamps[0], _grid_ms(stamps)
     for cell in _cells(chain(first, rows), spread_ms > 0):
-        places = sorted(Random(row.line).random() for row in cell) if spread_ms else [0.0]
+        places = sorted(_chance(row.number) for row in cell) if spread_ms else [0.0]
         for row, place in zip(cell, places, strict=True):
             if row.timestamp is not None:
                 row.at_s = max(0.0, (row.timestamp - began + place * spread_ms) / 1e3)
             yield row
+
+
+def _chance(number: int) -> float:
+    """A number in [0, 1) for a row (splitmix64; a generator per row would take longest of all)."""
+    mixed = number * 0x9E3779B97F4A7C15 & _WORD
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+    return (mixed ^ mixed >> 27) / 2**64
 
 
 def _grid_ms(stamps: list[int]) -> int:

@@ -108,24 +108,27 @@ class _Window:
         return line, self._text[start:end]
 
     def _need_more(self, error: JSONDecodeError) -> None:
-        at_the_end = len(self._text) - error.pos <= _LONGEST_WORD
-        if not (at_the_end or error.msg.startswith("Unterminated string")):
-            self._move(error.pos)
-            raise self._wrong(error.msg[0].lower() + error.msg[1:])
-        if len(self._text) - self._at > self._max_chars:
-            raise self._wrong(f"one element is longer than {self._max_chars:,} characters")
-        if not self._more():
-            raise self._wrong("the file is cut off in the middle of this element")
+        n_left = len(self._text) - error.pos
+        in_text = error.msg.startswith("Unterminated string")
+        if in_text or n_left <= _LONGEST_WORD:
+            if len(self._text) - self._at > self._max_chars:
+                raise self._wrong(f"one element is longer than {self._max_chars:,} characters")
+            if self._more():
+                return
+            if in_text or n_left == 0:
+                raise self._wrong("the file is cut off in the middle of this element")
+        self._move(error.pos)
+        raise self._wrong(error.msg[0].lower() + error.msg[1:])
 
     def _more(self) -> bool:
         """Reads on, twice as much as is held, so that long elements cost no more than twice."""
-        if self._ended:
+        n_kept = len(self._text) - self._at
+        fresh = "" if self._ended else self._read(max(self._chunk_chars, n_kept))
+        if not fresh:
+            self._ended = True
             return False
-        kept = self._text[self._at :]
-        fresh = self._read(max(self._chunk_chars, len(kept)))
-        self._ended = not fresh
-        self._text, self._at = kept + fresh, 0
-        return bool(fresh)
+        self._text, self._at = self._text[self._at :] + fresh, 0
+        return True
 
     def _move(self, to: int) -> None:
         self.line += self._text.count("\n", self._at, to)
