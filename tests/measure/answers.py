@@ -62,6 +62,58 @@ def chat(
     return events
 
 
+def completions(
+    pieces: Sequence[tuple[str, int]], *, continuous: bool = True, n_verify: int = 4
+) -> list[dict[str, Any]]:
+    """The chunks of one ``/v1/completions`` answer."""
+
+    def event(*choices: dict[str, Any], **more: Any) -> dict[str, Any]:  # noqa: ANN401
+        head = {"id": "r1", "object": "text_completion", "created": 1, "model": "m"}
+        return head | {"choices": list(choices)} | more
+
+    def choice(text: str, reason: str | None = None) -> dict[str, Any]:
+        return {"index": 0, "text": text, "logprobs": None, "finish_reason": reason}
+
+    events, so_far = [], 0
+    for text, n_tok in pieces:
+        so_far += n_tok
+        events.append(event(choice(text), usage=usage(so_far) if continuous else None))
+    events.append(event(choice("", "stop")))
+    events.append(event(sglext={"spec_tokens_details": {"spec_verify_ct": n_verify}}))
+    return [*events, event(usage=usage(so_far))]
+
+
+def generate(
+    pieces: Sequence[tuple[str, int]], *, cumulative: bool = True, counts: bool = True
+) -> list[dict[str, Any]]:
+    """The events of one ``/generate`` answer; without counts it tells token ids only."""
+    events, text, so_far = [], "", 0
+    for place, (piece, n_tok) in enumerate(pieces):
+        text, so_far = text + piece, so_far + n_tok
+        last = place == len(pieces) - 1
+        meta: dict[str, Any] = {
+            "id": "r1",
+            "finish_reason": {"type": "length", "length": so_far} if last else None,
+            "prompt_tokens": 3,
+            "cached_tokens": 2,
+        }
+        meta |= {"completion_tokens": so_far} if counts else {}
+        meta |= {"spec_verify_ct": 6} if last else {}
+        ids = list(range(so_far)) if cumulative else list(range(so_far - n_tok, so_far))
+        events.append({"text": text if cumulative else piece, "output_ids": ids, "meta_info": meta})
+    return events
+
+
+def document(choice: dict[str, Any], output_tok: int) -> dict[str, Any]:
+    """One OpenAI answer that is not streamed."""
+    return {
+        "id": "r1",
+        "choices": [{"index": 0, "finish_reason": "stop"} | choice],
+        "usage": usage(output_tok, cached_tok=4),
+        "sglext": {"spec_tokens_details": {"spec_verify_ct": 2}},
+    }
+
+
 def sse(events: Iterable[object], *, done: bool = True, newline: bytes = b"\n") -> list[bytes]:
     """Each event as the bytes of one server-sent event."""
     texts = [event if isinstance(event, str) else dump(event) for event in events]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -7,10 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.measure.framing import Body, Read, split_events
 from autotune.measure.records import RequestRecord
-from autotune.measure.stream import Read, read_record, split_events
+from autotune.measure.stream import read_record
 
-from .answers import HEAD, chat, chunk, chunked, dump, reads, sized, sse, unframed, usage
+from .answers import (
+    HEAD,
+    chat,
+    chunk,
+    chunked,
+    completions,
+    document,
+    dump,
+    generate,
+    reads,
+    sized,
+    sse,
+    unframed,
+    usage,
+)
 
 PIECES = [("One", 1), (" two three", 3), (" – naïve café 🙂", 4), (" end.", 2)]
 N_TOK = 10
@@ -27,25 +43,14 @@ def timeless(told: RequestRecord) -> RequestRecord:
     return replace(told, sent_s=0.0, done_s=0.0, arrivals=counts)
 
 
-def generate(pieces: list[tuple[str, int]], *, cumulative: bool = True) -> list[dict[str, Any]]:
-    events, text, so_far = [], "", 0
-    for place, (piece, n_tok) in enumerate(pieces):
-        text, so_far = text + piece, so_far + n_tok
-        last = place == len(pieces) - 1
-        meta: dict[str, Any] = {
-            "id": "r1",
-            "finish_reason": {"type": "length", "length": so_far} if last else None,
-            "prompt_tokens": 3,
-            "completion_tokens": so_far,
-            "cached_tokens": 2,
-        }
-        meta |= {"spec_verify_ct": 6} if last else {}
-        events.append({"text": text if cumulative else piece, "meta_info": meta})
-    return events
-
-
 CHAT = chat(PIECES, n_verify=4)
 ERROR = {"error": {"message": "out of memory", "type": "InternalServerError"}}
+CHAT_MESSAGE = {"message": {"role": "assistant", "content": "All at once."}}
+DOCUMENT_IN_CHUNKS = chunked(
+    [dump(document(CHAT_MESSAGE, 5)).encode()],
+    head="HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n",
+)
+ESCAPED = [json.dumps(event).join(("data: ", "\n\n")).encode() for event in [*CHAT, "[DONE]"]]
 BROKEN_EVENT = chunked([*sse(CHAT[:4], done=False), b'data: {"id": "r1", "cho'], close=False)
 ANSWERS = {
     "chunked": chunked(sse(CHAT)),
@@ -62,9 +67,28 @@ ANSWERS = {
     "other fields": chunked([b"event: x\nid: 4\nretry: 10\n" + sse(CHAT)[0], *sse(CHAT[1:])]),
     "no space after data": chunked([p.replace(b"data: ", b"data:") for p in sse(CHAT)]),
     "no final blank line": unframed([*sse(CHAT, done=False), b"data: [DONE]"]),
+    "keep-alives between": chunked(
+        [p for e in sse(CHAT) for p in (b": ping\n\n", e, b"data:\n\n")]
+    ),
+    "escaped": chunked([p.decode().encode("ascii", "backslashreplace") for p in ESCAPED]),
+    "completions": chunked(sse(completions(PIECES))),
+    "completions, CRLF": chunked(sse(completions(PIECES), newline=b"\r\n")),
+    "completions, unframed, without DONE": unframed(sse(completions(PIECES), done=False)),
+    "completions, usage at the end": chunked(sse(completions(PIECES, continuous=False))),
+    "completions, cut": chunked(sse(completions(PIECES)), close=False)[:-300],
     "generate": chunked(sse(generate(PIECES))),
+    "generate, CRLF": chunked(sse(generate(PIECES), newline=b"\r\n")),
+    "generate, unframed": unframed([b": ping\n\n", *sse(generate(PIECES))]),
+    "generate, without DONE": chunked(sse(generate(PIECES), done=False)),
     "generate, incremental": chunked(sse(generate(PIECES, cumulative=False))),
-    "document": sized(dump(generate(PIECES)[-1]).encode()),
+    "generate, ids only": chunked(sse(generate(PIECES, counts=False))),
+    "generate, new ids only": chunked(sse(generate(PIECES, counts=False, cumulative=False))),
+    "generate, cut": chunked(sse(generate(PIECES)), close=False)[:-300],
+    "generate, error": chunked(sse([*generate(PIECES)[:2], ERROR])),
+    "chat document": sized(dump(document(CHAT_MESSAGE, 5)).encode()),
+    "chat document, chunked": DOCUMENT_IN_CHUNKS,
+    "completions document": sized(dump(document({"text": "All at once."}, 5)).encode()),
+    "generate document": sized(dump(generate(PIECES)[-1]).encode()),
     "cut in a chunk": chunked(sse(CHAT), close=False)[:-40],
     "cut between chunks": chunked(sse(CHAT[:4], done=False), close=False),
     "cut in an event": BROKEN_EVENT,
@@ -114,12 +138,12 @@ def test_events_do_not_depend_on_the_split(
     given_lines: list[bytes], end: bytes, cuts: list[int]
 ) -> None:
     data = b"".join(line + end for line in given_lines)
-    whole = [event for _, event in split_events(reads(data))]
-    assert [event for _, event in split_events(reads(data, cuts))] == whole
+    whole = [event for _, event in split_events(Body.of(reads(data)))]
+    assert [event for _, event in split_events(Body.of(reads(data, cuts)))] == whole
 
 
 def test_an_event_of_several_lines_is_joined() -> None:
-    assert split_events([(1.0, b"data: a\ndata: b\n\n")]) == [(1.0, b"a\nb")]
+    assert split_events(Body.of([(1.0, b"data: a\ndata: b\n\n")])) == [(1.0, b"a\nb")]
 
 
 def test_tokens_arrive_when_the_last_byte_of_their_event_does() -> None:
