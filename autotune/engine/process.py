@@ -22,6 +22,7 @@ from pathlib import Path
 import psutil
 
 from autotune.engine.ports import LOCAL_HOST, can_bind
+from autotune.engine.watchdog import Watchdog
 from autotune.errors import LaunchError
 
 MARKER = "AUTOTUNE_TRIAL"
@@ -116,6 +117,7 @@ class ServerProcess:
         self._child: _Child | None = None
         self._swept = False
         self._report: StopReport | None = None
+        self._watchdog = Watchdog(f"{MARKER}={self.marker}")  # before there is anything to watch
         # PYTHONUNBUFFERED: progress and last words must be in the file when they are needed.
         variables = {"PYTHONUNBUFFERED": "1", **os.environ, **(env or {}), MARKER: self.marker}
         with log.open("wb") as output, warnings.catch_warnings():
@@ -133,9 +135,11 @@ class ServerProcess:
                     preexec_fn=_die_with(os.getpid()),
                 )
             except OSError as error:
+                self._watchdog.dismiss()
                 raise _cannot_run(argv[0], error) from error
             except BaseException:
                 self.kill()
+                self._watchdog.dismiss()
                 raise
 
     @property
@@ -197,6 +201,7 @@ class ServerProcess:
         port, host = self._address
         port_free = port is None or _wait(lambda: can_bind(port, host), patience.port_s)
         self.kill()
+        self._watchdog.dismiss()
         duration_s = time.monotonic() - began
         return StopReport(self._leader.poll(), tuple(signals), left, port_free, duration_s)
 

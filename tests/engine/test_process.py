@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -118,15 +119,47 @@ def test_a_foreign_listener_on_the_port_is_left_alone(start: Start) -> None:
         assert is_listening(port)
 
 
-def test_the_server_is_killed_when_its_tuner_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("behaviour", ["deaf", "escapes"])
+def test_what_a_server_started_is_killed_when_its_tuner_is_killed(
+    tmp_path: Path, behaviour: str
+) -> None:
+    argv = fake_argv(behaviour, "--pids", tmp_path / "pids")
+    with _tuner_of(tmp_path / "log", argv) as tuner:
+        assert tuner.stdout is not None
+        server = int(tuner.stdout.readline())
+        children = noted_pids(tmp_path / "pids")
+        tuner.kill()
+        tuner.wait()
+        assert wait_until(lambda: not any(map(is_alive, [server, *children])))
+
+
+def test_no_watchdog_outlives_its_server(start: Start) -> None:
+    before = _children()
+    process = start("sleeps")
+    watching = _children() - before - {process.pid}
+    assert len(watching) == 1
+    process.stop(HASTY)
+    assert not watching & _children()
+
+
+def _children() -> set[int]:
+    return {child.pid for child in psutil.Process().children()}
+
+
+def _tuner_of(log: Path, argv: Sequence[str]) -> subprocess.Popen[str]:
+    """A process that starts this server, tells its id and waits."""
     program = (
         "import sys, time; from pathlib import Path; "
         "from autotune.engine.process import ServerProcess; "
         "p = ServerProcess(sys.argv[2:], log=Path(sys.argv[1])); "
         "print(p.pid, flush=True); time.sleep(60)"
     )
-    argv = [sys.executable, "-c", program, str(tmp_path / "log"), *fake_argv("sleeps")]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as tuner:
+    words = [sys.executable, "-c", program, str(log), *argv]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+def test_the_server_is_killed_when_its_tuner_is_killed(tmp_path: Path) -> None:
+    with _tuner_of(tmp_path / "log", fake_argv("sleeps")) as tuner:
         assert tuner.stdout is not None
         server = int(tuner.stdout.readline())
         assert is_alive(server)
