@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,10 @@ from autotune.measure.metrics import summarize
 from autotune.measure.observe import Observations
 from autotune.measure.plan import PhasePlan
 from autotune.measure.records import RequestRecord
-from autotune.workload import text
+from autotune.workload.text import output, prose
+from autotune.workload.text.documents import document
+from autotune.workload.text.pen import Pen
+from autotune.workload.text.python import python
 
 
 def steady(sent_s: float, n_tok: int = 20, *, per_s: float = 0.1, **more: object) -> RequestRecord:
@@ -123,10 +124,10 @@ def test_a_first_event_of_several_tokens_is_not_spread_over_the_time_before_it()
 
 
 def test_answers_that_repeat_themselves_are_counted() -> None:
-    rng = Random(3)
-    varied = text.prose(rng, 12)
+    pen = Pen("varied")
+    varied = prose.prose(pen, 1500)
     turning = varied + " and then it said the same again" * 60
-    texts = [varied, text.code(rng, 4), turning, "no " * 300]
+    texts = [varied, python(pen, 1200), turning, "no " * 300]
     phase = summary([steady(float(place), text=said) for place, said in enumerate(texts)])
     assert phase.loop_frac == 0.5
 
@@ -137,7 +138,7 @@ def test_short_answers_say_nothing_about_loops() -> None:
 
 @given(st.integers(0, 10_000))
 def test_generated_prose_code_logs_and_json_are_no_loops(seed: int) -> None:
-    rng = Random(seed)
-    kinds = (text.prose(rng, 12), text.code(rng, 6), text.log_lines(rng, 20))
+    pen = Pen(f"{seed}")
+    kinds = [write(pen, 1500) for write in (prose.prose, python, output.log, document)]
     phase = summary([steady(float(place), text=said) for place, said in enumerate(kinds)])
     assert phase.loop_frac == 0.0

@@ -26,9 +26,10 @@ def codes(start: Start, *flags: object, concurrency: int = 8) -> set[str]:
 def codes_at(url: str, concurrency: int = 8) -> set[str]:
     server = AttachedServer(url)
     plans = [PhasePlan("serving", concurrency, 24, 0)]
-    phases = list(measure(server, workload_named("agentic"), plans, listener=ignore))
+    phases = list(measure(server, workload_named("agentic-short"), plans, listener=ignore))
     found = caveats(phases, limits_of(server.effective))
-    return {caveat.code for caveat in found} - {"client_busy"}  # that depends on this machine
+    # How busy the client is depends on this machine; so short a phase has a wide interval.
+    return {caveat.code for caveat in found} - {"client_busy", "wide_interval"}
 
 
 def test_a_sound_server_gives_no_warning(start: Start) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from autotune.core.trial import Phase, Role
 from autotune.measure import Endpoint, PhasePlan, measure_phase
-from autotune.workload.agentic import agentic
+from autotune.workload.agentic import agentic_short
 
 from .conftest import Server, Start
 
@@ -21,7 +21,7 @@ def measure(
     speed = server.get("/server_info").json()["simulation"]["speed"]
     endpoint = Endpoint(server.url, "org/model", time_scale=speed)
     plan = PhasePlan(role, concurrency, n_requests, first)
-    phase = measure_phase(endpoint, agentic(0), plan, check=healthy)
+    phase = measure_phase(endpoint, agentic_short(0), plan, check=healthy)
     assert (phase.n_requests, phase.n_failed, phase.first_error) == (n_requests, 0, "")
     return phase
 
