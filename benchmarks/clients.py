@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import select
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -56,6 +59,38 @@ class Cost(msgspec.Struct, frozen=True):
         return self.timed_s / self.n_events * 1e6
 
 
+async def _floor(url: str, load: Load, n_requests: int) -> Cost:
+    """Takes the bytes and drops them, without an event loop: what waking up and reading cost on
+    this machine, whatever the client does with the bytes.
+    """
+    parts = urlsplit(url)
+    scripts, room = load.scripts(n_requests), memoryview(bytearray(65536))
+    streams: dict[int, socket.socket] = {}
+    began_cpu_s, began_s = time.process_time(), time.perf_counter()
+    with select.epoll() as waiter:
+
+        def begin() -> None:
+            if (script := next(scripts, None)) is not None:
+                path, body = body_of(script)
+                stream = socket.create_connection((parts.hostname or "", parts.port or 80))
+                stream.sendall(
+                    f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+                )
+                stream.sendall(body)
+                streams[stream.fileno()] = stream
+                waiter.register(stream.fileno(), select.EPOLLIN)
+
+        for _ in range(load.concurrency):
+            begin()
+        while streams:
+            for number, _ in waiter.poll():
+                if not streams[number].recv_into(room):
+                    streams.pop(number).close()
+                    begin()
+    all_s, wall_s = time.process_time() - began_cpu_s, time.perf_counter() - began_s
+    return Cost(_n_events(load, n_requests), wall_s, all_s, all_s)
+
+
 async def _autotune(url: str, load: Load, n_requests: int) -> Cost:
     endpoint = Endpoint(url, "scripted")
     reading_s = 0.0
@@ -79,7 +114,7 @@ async def _autotune(url: str, load: Load, n_requests: int) -> Cost:
         return len(record.arrivals)
 
     with patch("autotune.measure.client.read_record", timed_read):
-        cost = await _play(load, n_requests, one)
+        cost = await play(load, n_requests, one)
     return msgspec.structs.replace(cost, timed_s=cost.all_s - reading_s)
 
 
@@ -99,7 +134,7 @@ async def _aiohttp_lines(url: str, load: Load, n_requests: int) -> Cost:
 
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
-        return await _play(load, n_requests, one)
+        return await play(load, n_requests, one)
 
 
 async def _aiohttp_chunks(url: str, load: Load, n_requests: int) -> Cost:
@@ -116,7 +151,7 @@ async def _aiohttp_chunks(url: str, load: Load, n_requests: int) -> Cost:
 
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
-        return await _play(load, n_requests, one)
+        return await play(load, n_requests, one)
 
 
 async def _httpx_lines(url: str, load: Load, n_requests: int) -> Cost:
@@ -134,7 +169,7 @@ async def _httpx_lines(url: str, load: Load, n_requests: int) -> Cost:
 
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(timeout=None, limits=limits, trust_env=False) as client:
-        return await _play(load, n_requests, one)
+        return await play(load, n_requests, one)
 
 
 async def _httpx_chunks(url: str, load: Load, n_requests: int) -> Cost:
@@ -151,7 +186,7 @@ async def _httpx_chunks(url: str, load: Load, n_requests: int) -> Cost:
 
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(timeout=None, limits=limits, trust_env=False) as client:
-        return await _play(load, n_requests, one)
+        return await play(load, n_requests, one)
 
 
 def _take_line(line: str, arrivals: Arrivals) -> None:
@@ -184,14 +219,18 @@ def _n_counted(arrivals: Arrivals) -> int:
     return len({so_far for _, so_far in arrivals})
 
 
-async def _play(load: Load, n_requests: int, one: One) -> Cost:
+async def play(load: Load, n_requests: int, one: One) -> Cost:
     """Plays all requests, ``concurrency`` at a time."""
     scripts = load.scripts(n_requests)
     began_cpu_s, began_s = time.process_time(), time.perf_counter()
     n_events = sum(await asyncio.gather(*(_work(scripts, one) for _ in range(load.concurrency))))
     all_s, wall_s = time.process_time() - began_cpu_s, time.perf_counter() - began_s
-    assert n_events == sum(script.n_events for script in load.scripts(n_requests))
+    assert n_events == _n_events(load, n_requests)
     return Cost(n_events, wall_s, all_s, all_s)
+
+
+def _n_events(load: Load, n_requests: int) -> int:
+    return sum(script.n_events for script in load.scripts(n_requests))
 
 
 async def _work(scripts: Iterator[Script], one: One) -> int:
@@ -219,6 +258,7 @@ class Client:
 
 
 CLIENTS = {
+    "floor": Client("floor: epoll, read, drop", _floor),
     "autotune": Client("autotune", _autotune),
     "autotune-uvloop": Client("autotune on uvloop", _autotune, ("uvloop",)),
     "aiohttp-chunks": Client("aiohttp `iter_any` + msgspec", _aiohttp_chunks, ("aiohttp",)),
