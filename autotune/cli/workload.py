@@ -109,7 +109,9 @@ def _add_file(found: Inspection, name: str, form: str | None, animate: bool) -> 
     "--to", type=click.Choice(["sessions"]), default="sessions", show_default=True,
     help="Form to write.",
 )  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", help="Where to; default: FILE.sessions.jsonl.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to; default: NAME.sessions.jsonl beside it."
+)
 @_format
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Sessions to write at most.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the text for lengths.")
@@ -127,7 +129,8 @@ def convert(
     from autotune.workload.converting import write_sessions
 
     path = _path(file)
-    target = Path(output) if output is not None else path.with_name(f"{path.name}.{to}.jsonl")
+    stem = Path(path.name.removesuffix(".gz")).stem
+    target = Path(output) if output is not None else path.with_name(f"{stem}.{to}.jsonl")
     with _reading(path, form, animate=True) as sessions:
         n_written = write_sessions(sessions, target, seed=seed, limit=limit, overwrite=force)
     click.echo(f"{target}: {n_written:,} sessions from {file} ({sessions.format.name})")

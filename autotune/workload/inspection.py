@@ -100,7 +100,8 @@ class Inspection:
                 prompt.say(message)
             if place:
                 self.gaps_ms[turn.gap_kind].add(round(turn.gap_s * 1e3))
-            n_known = prompt.n_old + self._seen.add_all(prompt.new_blocks())
+            blocks = prompt.new_blocks()
+            n_known = prompt.n_old + self._seen.add_all(blocks)
             self._reused_tok += n_known * _BLOCK_CHARS / CHARS_PER_TOK
             self._reusable_tok += prompt.n_chars / CHARS_PER_TOK
             self._add_turn(turn, prompt)

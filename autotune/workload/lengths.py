@@ -24,7 +24,6 @@ CHARS_PER_TOK = 4.1
 """Characters per token of the text below; single blocks have 3.3 to 5.0 (Qwen's, 5 to 95 %)."""
 LENGTH_ONLY = "length-only: the text comes from the built-in corpus"
 """What a reader of the numbers should know."""
-_ID_MASK = 2**63 - 1
 _KINDS = (prose, prose, python, document)
 _PART_CHARS = 600
 """Length of a piece of one kind: several kinds make a block of 512 tokens."""
@@ -88,11 +87,11 @@ class Requests:
         gap_s: float = 0.0,
         gap_kind: GapKind = "tool",
     ) -> None:
-        """The next request; block ids are 64-bit numbers, cut to 63 bits."""
+        """The next request; block ids are 64-bit numbers, with or without a sign."""
         try:
             now = array("q", ids)
         except OverflowError:
-            now = array("q", [number & _ID_MASK for number in ids])
+            now = array("q", [n if n < 2**63 else n - 2**64 for n in ids])
         kept = _n_common(self._before, now) if self._requests else 0
         blocks = now[kept:] if kept else now
         self._requests.append(

@@ -24,7 +24,7 @@ def azure(source: Source) -> Iterator[Recorded]:
         n_in, n_out = _count(row, "ContextTokens"), _count(row, "GeneratedTokens")
         return _single(n_in, n_out, str(line), clock.since_first(at_s))
 
-    return each_of_table(source, session_of)
+    return each_of_table(source, AZURE, session_of)
 
 
 def burst_gpt(source: Source) -> Iterator[Recorded]:
@@ -44,7 +44,7 @@ def burst_gpt(source: Source) -> Iterator[Recorded]:
             return None
         return _single(n_in, n_out, str(line), clock.since_first(at_s))
 
-    return each_of_table(source, session_of)
+    return each_of_table(source, BURST_GPT, session_of)
 
 
 def _single(n_in: int, n_out: int, session_id: str, start_s: float) -> Recorded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -33,10 +33,18 @@ def each(
 
 
 def each_of_table(
-    source: Source, make: Callable[[Mapping[str, str], int], Recorded | None]
+    source: Source,
+    columns: Sequence[str],
+    make: Callable[[Mapping[str, str], int], Recorded | None],
 ) -> Iterator[Recorded]:
-    """A session per row of a CSV file; ``make`` gives None for a row to leave out."""
-    for line, row in source.table():
+    """A session per row of a CSV file.
+
+    Args:
+        source: the file.
+        columns: that its header must have.
+        make: a session of the row and its line, None to leave it out; raises ``BadRow``.
+    """
+    for line, row in source.table(columns):
         try:
             session = make(row, line)
         except BadRow as bad:

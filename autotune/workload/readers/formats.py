@@ -123,7 +123,7 @@ def _is_body(row: Row) -> bool:
 _ALL = (
     Format(
         "sessions",
-        "one session per line, as `autotune workload convert` writes them",
+        "a session per line, as `autotune workload convert` writes them",
         canonical.canonical,
         lambda row: "messages" in _turn(row),
     ),
@@ -177,19 +177,19 @@ _ALL = (
     ),
     Format(
         "mooncake",
-        "lengths and blocks of 512 tokens, in ms; also AIPerf's mooncake_trace with text",
+        "lengths and blocks of 512 tokens, ms; also AIPerf's with text",
         mooncake.mooncake,
         _is_mooncake,
     ),
     Format(
         "bailian",
-        "lengths and blocks of 16 tokens, in s, chained by parent_chat_id",
+        "lengths and blocks of 16 tokens, s, chained by parent_chat_id",
         bailian.bailian,
         lambda row: "parent_chat_id" in row,
     ),
     Format(
         "weka",
-        "kv-cache-tester: one session per JSON file, or a folder of them",
+        "kv-cache-tester: a session per JSON file, or a folder of them",
         weka.weka,
         lambda row: "requests" in row,
     ),

@@ -28,7 +28,7 @@ def guidellm(source: Source) -> Iterator[Recorded]:
     """A session per row: ``prompt``, or ``prompt_0``, ``prompt_1``, … after each other."""
     if source.head(4096).lstrip()[:1] in (b"{", b"["):
         return each(source, _table_row, _from_columns)
-    return each_of_table(source, _from_cells)
+    return each_of_table(source, (), _from_cells)
 
 
 def _from_cells(row: Mapping[str, str], line: int) -> Session:

@@ -13,6 +13,8 @@ _CHUNK_CHARS = 2**20
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_WORD = 16
 """An error this close to the end of the buffer may be a word that goes on, such as ``-Inf``."""
+_NUMBER_TAIL = 2
+"""What may stand between a number that seems to end and its next digit: ``.``, ``e``, ``e-``."""
 _decode = JSONDecoder(strict=False).raw_decode
 
 
@@ -101,7 +103,7 @@ class _Window:
             except RecursionError:
                 raise self._wrong("nested too deep") from None
             else:
-                if end < len(self._text) or not self._more():  # a number may go on
+                if len(self._text) - end > _NUMBER_TAIL or not self._more():
                     break
         start, line = self._at, self.line
         self._move(end)

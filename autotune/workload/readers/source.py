@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
@@ -146,18 +146,20 @@ class Source:
             self.reject(line, bad)
         return None
 
-    def table(self) -> Iterator[tuple[int, Mapping[str, str]]]:
-        """The rows of a CSV file with a header line."""
+    def table(self, columns: Sequence[str] = ()) -> Iterator[tuple[int, Mapping[str, str]]]:
+        """The rows of a CSV file with a header line, in which these columns must be."""
         csv.field_size_limit(MAX_ROW_BYTES)
         reader = csv.DictReader(self._text_lines(), strict=True)
         while True:
             try:
-                row = next(reader)
-            except StopIteration:
-                return
+                row = next(reader, None)
             except csv.Error as error:
                 raise self.error(reader.line_num, f"not CSV: {error}") from None
-            wanted = len(reader.fieldnames or ())
+            names = reader.fieldnames or ()
+            self._check_header(names, columns)
+            if row is None:
+                return
+            wanted = len(names)
             n_cells = sum(value is not None for value in row.values()) - (None in row)
             if None in row or n_cells < wanted:
                 n_found = n_cells + len(row.get(None, ()))
@@ -165,6 +167,11 @@ class Source:
                 self.reject(reader.line_num, BadRow(reason))
             else:
                 yield reader.line_num, row
+
+    def _check_header(self, names: Sequence[str], columns: Sequence[str]) -> None:
+        for column in columns:
+            if column not in names:
+                raise self.error(1, f"there is no column {column!r}: {nearest(column, names)}")
 
     def _text_lines(self) -> Iterator[str]:
         expected = 1
@@ -209,7 +216,8 @@ class Source:
     def _neighbour(self) -> str:
         folder = self.path.parent
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        return nearest(self.path.name, names) if 0 < len(names) <= 50 else ""
+        close = nearest(self.path.name, names)
+        return close if close.startswith("did you mean") else ""
 
 
 class _Counted(io.RawIOBase):
