@@ -6,13 +6,11 @@ in the methods under "For servers that imitate SGLang".
 
 from __future__ import annotations
 
-import csv
 import mmap
 import os
 import platform
 import re
 import shlex
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import Any, Self
 from autotune import __version__
 from autotune.core.trial import Failure, FailureKind, Flags
 from autotune.engine.base import Announce, LaunchFailed
+from autotune.engine.gpu import MemoryGate, foreign_users, visible_gpus
 from autotune.engine.ports import LOCAL_HOST, free_port, port_of
 from autotune.engine.process import ServerProcess, StopPatience, StopReport
 from autotune.engine.sglang.command import MASK, LaunchCommand
@@ -32,6 +31,9 @@ from autotune.engine.sglang.readiness import ReadyProbe, StartupLog
 
 READY_TIMEOUT_S = 900.0
 _POLL_S = 0.05
+_GPU_FREE_S = 30.0
+_GPU_BUSY_S = 10.0
+"""A driver needs seconds to give memory back; who holds it for longer is somebody else."""
 _AT_ONCE = StopPatience(leader_s=0.0, group_s=0.0)
 _KEY_IN_LOG = re.compile(rb"api_key['\"]?[=:] ?['\"]([^'\"\n]+)['\"]")
 _SHORTEST_SECRET = 4
@@ -55,6 +57,7 @@ class LocalServer:
         time_scale: float,
         machine: dict[str, Any],
         patience: StopPatience,
+        gate: MemoryGate | None = None,
     ) -> None:
         self.url = url
         self.api_key = command.api_key
@@ -67,6 +70,7 @@ class LocalServer:
         self._process = process
         self._secrets = command.secrets()
         self._patience = patience
+        self._gate = gate
         self._failure: Failure | None = None
         self._stopping = False
 
@@ -83,9 +87,12 @@ class LocalServer:
             return 0.0
         self.failure()  # a death that nobody noticed yet is no result of this stop
         self._stopping = True
+        began = time.monotonic()
         self.stopped = self._process.stop(self._patience)
         scrub(self._process.log, self._secrets)
-        return self.stopped.duration_s * self.time_scale
+        if self._gate is not None:
+            self._gate.wait(_GPU_FREE_S)  # what is not free by then is found before the next launch
+        return (time.monotonic() - began) * self.time_scale
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +153,7 @@ class LocalEngine:
     ) -> LocalServer:
         """See ``Engine.launch``. An interrupt on the way leaves no server behind."""
         command = self.command_for(flags, pinned=pinned)
+        gate = self._free_gpus(announce)
         host = command.host or LOCAL_HOST
         port = free_port(host)
         command = command.with_port(port).with_words(self.extra_words(number))
@@ -161,7 +169,7 @@ class LocalEngine:
         )
         try:
             self._wait_until_ready(process, command, port, announce)
-            server = self._ready_server(process, command, port)
+            server = self._ready_server(process, command, port, gate)
             announce(f"ready after {server.launch_s:.0f} s")
             return server
         except BaseException:
@@ -187,8 +195,33 @@ class LocalEngine:
         """The hardware under the server."""
         return describe_machine({**os.environ, **self.env}, info)
 
+    def watches_gpus(self) -> bool:
+        """Whether the server uses the GPUs of this machine."""
+        return True
+
+    def _free_gpus(self, announce: Announce) -> MemoryGate | None:
+        """The level that the memory of the GPUs must come back to after the stop.
+
+        Raises:
+            LaunchFailed: somebody else uses them, and the server would find too little left. What
+                is found is never touched.
+        """
+        if not self.watches_gpus():
+            return None
+        env = {**os.environ, **self.env}
+        deadline = time.monotonic() + _GPU_BUSY_S
+        while users := foreign_users(visible_gpus(env)):
+            if time.monotonic() >= deadline:
+                text = "; ".join(map(str, users))
+                remedy = "stop it, or choose other GPUs with CUDA_VISIBLE_DEVICES"
+                failure = Failure(FailureKind.GPU_BUSY, "start", text, remedy)
+                raise LaunchFailed(failure, launch_s=0.0, stop_s=0.0)
+            announce(f"waiting for the GPU: {users[0]}")
+            time.sleep(1.0)
+        return MemoryGate(env)
+
     def _ready_server(
-        self, process: ServerProcess, command: LaunchCommand, port: int
+        self, process: ServerProcess, command: LaunchCommand, port: int, gate: MemoryGate | None
     ) -> LocalServer:
         wall_s = time.monotonic() - process.started_mono_s
         url = address(command.host, port)
@@ -203,6 +236,7 @@ class LocalEngine:
             time_scale=self.time_scale(info),
             machine=self.machine(info),
             patience=self.patience,
+            gate=gate,
         )
 
     def _wait_until_ready(
@@ -302,17 +336,13 @@ def describe_machine(env: Mapping[str, str], info: Mapping[str, Any] | None) -> 
     ``n_gpus`` is what the server uses where it tells, else what it may see.
     """
     machine: dict[str, Any] = {"n_cpus": os.cpu_count(), "platform": platform.platform(terse=True)}
-    gpus = _nvidia_gpus()
+    gpus = visible_gpus(env)
     if not gpus:
         return machine
-    visible = env.get("CUDA_VISIBLE_DEVICES")
-    n_visible = len(gpus) if visible is None else len([v for v in visible.split(",") if v])
-    name, memory_mib = gpus[0]
-    used = _gpus_used(info or {})
     return {
-        "gpu": name,
-        "n_gpus": used or n_visible,
-        "gpu_memory_gb": round(memory_mib / 1024, 1),
+        "gpu": gpus[0].name,
+        "n_gpus": _gpus_used(info or {}) or len(gpus),
+        "gpu_memory_gb": round(gpus[0].memory_mb / 1024, 1),
         **machine,
     }
 
@@ -321,17 +351,6 @@ def _gpus_used(info: Mapping[str, Any]) -> int:
     tp, pp, dp = (int(info.get(key) or 0) for key in ("tp_size", "pp_size", "dp_size"))
     # Data-parallel attention splits the tensor-parallel GPUs, it needs no more of them.
     return tp * max(pp, 1) * (1 if info.get("enable_dp_attention") else max(dp, 1))
-
-
-def _nvidia_gpus() -> list[tuple[str, float]]:
-    """Name and memory in MiB of each NVIDIA GPU; empty without ``nvidia-smi``."""
-    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        found = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
-        rows = csv.reader(found.stdout.splitlines(), skipinitialspace=True)
-        return [(name, float(memory)) for name, memory in rows]
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return []
 
 
 def _diagnosed(log: Path, status: int | None, ready: bool, secrets: Sequence[str]) -> Failure:

@@ -1,8 +1,8 @@
 """Ends a server whose tuner is gone, however it went: SIGKILL, power of the terminal, a crash.
 
 Runs as a process of its own, ``python watchdog.py VARIABLE=VALUE``, with a pipe from the tuner as
-its stdin. The pipe closes when the tuner ends; only then does it act. The kernel's parent-death signal
-does the same for the first process of a server, but not for what a shell or a wrapper started.
+its stdin. The pipe closes when the tuner ends; only then does it act. The kernel's parent-death
+signal does the same for the first process of a server, but not for what a wrapper started.
 
 Standard library only, and started without site packages: it is up before the server is.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -40,6 +40,47 @@ def noted_pids(path: Path) -> list[int]:
     """The children a fake server noted, once it has."""
     assert wait_until(lambda: path.exists() and path.read_text() != "")
     return [int(pid) for pid in path.read_text().split()]
+
+
+class NvidiaSmi:
+    """A stand-in ``nvidia-smi`` on the PATH that tells what the test says, and may change it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tool = folder / "nvidia-smi"
+        self._folder = folder
+
+    def __call__(
+        self,
+        *,
+        gpus: Sequence[tuple[int, float]] = (),
+        users: Sequence[tuple[int, int, float]] = (),
+        fails: bool = False,
+    ) -> None:
+        """``gpus``: index and used MiB; ``users``: GPU, process and its MiB."""
+        rows = [f"{i}, GPU-{i}, NVIDIA Test, 98304, {used}" for i, used in gpus]
+        apps = [f"GPU-{gpu}, {pid}, other, {used}" for gpu, pid, used in users]
+        self._write("gpus", rows)
+        self._write("users", apps)
+        status = "exit 9" if fails else ""
+        self._tool.write_text(
+            f"#!/bin/sh\n{status}\ncase $1 in *compute-apps*) cat {self._folder}/users;; "
+            f"*) cat {self._folder}/gpus;; esac\n"
+        )
+        self._tool.chmod(0o755)
+
+    def _write(self, name: str, rows: Sequence[str]) -> None:
+        """In one step: the tool may be reading."""
+        new = self._folder / f"{name}.new"
+        new.write_text("".join(f"{row}\n" for row in rows))
+        new.replace(self._folder / name)
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvidiaSmi:
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return NvidiaSmi(folder)
 
 
 Start = Callable[..., ServerProcess]

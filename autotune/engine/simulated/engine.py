@@ -80,6 +80,9 @@ class SimulatedEngine(LocalEngine):
         """No pins: the simulated server has one attention backend."""
         return super().command_for(flags, pinned=False)
 
+    def watches_gpus(self) -> bool:
+        return False
+
     def extra_words(self, number: int) -> Sequence[str]:
         return ("--simulation-seed", str(self._seed * 1009 + number))
 
