@@ -83,49 +83,14 @@ class Evaluator:
                 role=role,
                 flags=dict(flags),
                 failure=failed.failure,
-                timings={
-                    "launch_s": failed.launch_s,
-                    "wall_s": time.monotonic() - began,
-                },
+                timings={"launch_s": failed.launch_s, "wall_s": time.monotonic() - began},
                 versions={"autotune": autotune.__version__},
             )
-        phases: list[Phase] = []
-        failure: Failure | None = None
-        measured = time.monotonic()
         with server:
-            self.listener(StageReached(number, "ready"))
-            try:
-                for phase in measure(server, self.workload, self.plans, listener=self.listener):
-                    phases.append(phase)
-                    failure = fatal(phase)
-                    if failure is not None:
-                        break  # the minutes of the other phases could not save the trial
-            except ServerDied as died:
-                failure = died.failure
-            measure_s = (time.monotonic() - measured) * server.time_scale
-            self.listener(StageReached(number, "stopping"))
-            stop_s = server.stop()
-        timings = {
-            "launch_s": server.launch_s,
-            "measure_s": measure_s,
-            "stop_s": stop_s,
-            "wall_s": time.monotonic() - began,
-        }
+            phases, failure, timings = self._measured(server, number)
+        timings["wall_s"] = time.monotonic() - began
         warnings = caveats(phases, limits_of(server.effective), reference)
         warnings += _silent_changes(flags, server.effective)
-        return self._record(server, flags, phases, failure, warnings, timings, number, role)
-
-    def _record(
-        self,
-        server: RunningServer,
-        flags: Flags,
-        phases: list[Phase],
-        failure: Failure | None,
-        warnings: list[Caveat],
-        timings: dict[str, float],
-        number: int,
-        role: TrialRole,
-    ) -> TrialRecord:
         constraints = {} if failure else dict(violations(self.slos, phases))
         feasible = all(value <= 0 for value in constraints.values())
         return TrialRecord(
@@ -143,6 +108,27 @@ class Evaluator:
             machine=server.machine,
             versions=server.versions | {"autotune": autotune.__version__},
         )
+
+    def _measured(
+        self, server: RunningServer, number: int
+    ) -> tuple[list[Phase], Failure | None, dict[str, float]]:
+        """Every phase until one is worthless, then the stop; what went wrong; server seconds."""
+        phases: list[Phase] = []
+        failure: Failure | None = None
+        began = time.monotonic()
+        self.listener(StageReached(number, "ready"))
+        try:
+            for phase in measure(server, self.workload, self.plans, listener=self.listener):
+                phases.append(phase)
+                failure = fatal(phase)
+                if failure is not None:
+                    break  # the minutes of the other phases could not save the trial
+        except ServerDied as died:
+            failure = died.failure
+        measure_s = (time.monotonic() - began) * server.time_scale
+        self.listener(StageReached(number, "stopping"))
+        timings = {"launch_s": server.launch_s, "measure_s": measure_s, "stop_s": server.stop()}
+        return phases, failure, timings
 
     def _completed(self, flags: Flags, effective: Mapping[str, object]) -> dict[str, FlagValue]:
         """The flags with what the server chose by itself, as a baseline may leave flags out."""
@@ -196,8 +182,8 @@ def measure(
 
     for plan in plans:
 
-        def progress(share: float, concurrency: int = plan.concurrency) -> None:
-            listener(PhaseProgress(concurrency, share))
+        def progress(share: float, load: str = plan.load) -> None:
+            listener(PhaseProgress(load, share))
 
         phase = measure_phase(endpoint, sized, plan, check=check, progress=progress, limits=limits)
         check()
