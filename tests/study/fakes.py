@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotune.core.objective import PRESETS, Objective
-from autotune.core.trial import Failure, FailureKind, Flags, FlagValue, Interval, TrialRecord
+from autotune.core.trial import (
+    Failure,
+    FailureKind,
+    Flags,
+    FlagValue,
+    Interval,
+    Phase,
+    TrialRecord,
+)
 from autotune.errors import Interrupted
 from autotune.events import Event
 from autotune.search import CanonicalTPESampler
@@ -62,7 +70,13 @@ class FakeEvaluator(Evaluator):
     asked: list[tuple[dict[str, FlagValue], TrialRole]] = field(default_factory=list)
 
     def evaluate(
-        self, flags: Flags, *, number: int, directory: Path, role: TrialRole
+        self,
+        flags: Flags,
+        *,
+        number: int,
+        directory: Path,
+        role: TrialRole,
+        reference: Sequence[Phase] = (),
     ) -> TrialRecord:
         self.asked.append((dict(flags), role))
         outcome = self.model(flags, number)
