@@ -31,9 +31,9 @@ class StageReached(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhaseProgress(Event):
-    """``done_frac`` in [0, 1] of the phase at ``concurrency`` is measured."""
+    """``done_frac`` in [0, 1] of the phase under ``load`` (``C=16``) is measured."""
 
-    concurrency: int
+    load: str
     done_frac: float
 
 

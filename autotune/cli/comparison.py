@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from autotune.cli import options
+from autotune.cli.phases import say_caveat
 from autotune.core.compare import Difference, differences
 from autotune.core.trial import Interval, TrialRecord, record_from_json
 from autotune.errors import UsageError
@@ -33,7 +34,7 @@ def compare(before_path: Path, after_path: Path, *, as_json: bool) -> None:
     if not found:
         raise UsageError(
             f"{before_path} ({_loads(before)}) and {after_path} ({_loads(after)}) share no load",
-            hint="measure both with the same --concurrency or --rate",
+            hint="measure both with the same --workload and --concurrency or --rate",
         )
     doubts = [
         c for c in caveats(after.phases, ServerLimits(), before.phases)
@@ -52,7 +53,7 @@ def compare(before_path: Path, after_path: Path, *, as_json: bool) -> None:
         return
     _print(found)
     for caveat in doubts:
-        click.echo(f"! {caveat.text}")
+        say_caveat(caveat.text)
 
 
 def _read(path: Path) -> TrialRecord:
@@ -70,16 +71,23 @@ def _read(path: Path) -> TrialRecord:
 
 
 def _loads(record: TrialRecord) -> str:
-    return ", ".join(f"C={phase.concurrency}" for phase in record.phases)
+    """Each load in words; what two records of equal loads may differ in is named, too."""
+    names = dict.fromkeys(phase.workload for phase in record.phases if phase.workload)
+    loads = [f"{phase.load} with pauses" if phase.gaps else phase.load for phase in record.phases]
+    return ", ".join(loads) + (f" of {', '.join(names)}" if names else "")
 
 
 def _print(found: Sequence[Difference]) -> None:
-    click.echo(f"{'C':<5}{'':15}{'before':>12}{'after':>12}   {'change':<26}verdict")
+    width = 2 + max(len(difference.load) for difference in found)
+    click.echo(f"{'load':<{width}}{'':15}{'before':>12}{'after':>12}   {'change':<26}verdict")
+    told = ""
     for difference in found:
         change = difference.change_frac
+        load = "" if difference.load == told else difference.load
+        told = difference.load
         span = f"{_percent(change.value)} ({_percent(change.low)} to {_percent(change.high)})"
         click.echo(
-            f"{difference.concurrency:<5}{_NAMES[difference.metric]:15}"
+            f"{load:<{width}}{_NAMES[difference.metric]:15}"
             f"{_value(difference.metric, difference.before):>12}"
             f"{_value(difference.metric, difference.after):>12}   {span:<26}{difference.verdict}"
         )

@@ -25,27 +25,72 @@ if TYPE_CHECKING:
 _DEFAULT_LEVELS = "1,16"
 
 
-@click.command(short_help="measure a running server or a launch command; compare two results")
-@click.option("--url", help="A running server; it is only sent requests.")
-@click.option("--concurrency", help=f"Requests in flight, closed loop.  [{_DEFAULT_LEVELS}]")
-@click.option("--rate", type=float, help="Requests per second, open loop, instead.")
-@click.option("--replay", is_flag=True, help="At the arrival times of the workload, instead.")
+_EXAMPLES = """
+\b
+Examples:
+  autotune measure --url http://127.0.0.1:30000 --concurrency 1,16 -o before.json
+  autotune measure --rate 2 --good 'ttft_s<=0.5' -- python -m sglang.launch_server --model-path M
+  autotune measure --compare before.json after.json
+"""
+
+
+@click.command(
+    short_help="measure a running server or a launch command; compare two results",
+    epilog=_EXAMPLES,
+)
+@click.option("--url", metavar="URL", help="A running server; it is only sent requests.")
+@click.option(
+    "--concurrency",
+    metavar="C,C,…",
+    help=f"Closed loop: so many requests in flight.  [{_DEFAULT_LEVELS}]",
+)
+@click.option(
+    "--rate",
+    type=float,
+    metavar="REQ/S",
+    help="Open loop instead: so many a second, at random moments.",
+)
+@click.option(
+    "--replay", is_flag=True, help="Open loop instead: when the workload's own times say."
+)
 @click.option("--gaps", is_flag=True, help="Wait the pauses of tools and people between turns.")
-@click.option("--workload", default="agentic", show_default=True, help="Name or file.")
+@click.option(
+    "--workload", default="agentic", show_default=True, metavar="NAME|FILE", help="What is sent."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the workload.")
 @click.option("--hold-out", is_flag=True, help="Use the sessions that no study is tuned on.")
 @click.option("--api", default="chat", show_default=True, help="chat, completions or generate.")
-@click.option("--model", help="Model name in the requests [what the server serves].")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the workload.")
+@click.option("--model", metavar="NAME", help="Model in the requests.  [the one the server serves]")
 @click.option(
-    "--precision", type=float, default=0.02, show_default=True, metavar="FRACTION",
+    "--precision",
+    type=float,
+    default=0.02,
+    show_default=True,
+    metavar="FRACTION",
     help="A phase ends once its headline is known this well (95 %).",
-)  # fmt: skip
-@click.option("--seconds", type=float, help="Longest window of a phase [60; C=1: 90].")
-@click.option("--good", "goods", multiple=True, metavar="LIMIT", help="Goodput: 'ttft_s<=0.5'.")
-@click.option("--api-key-file", type=click.Path(), help="File that holds the API key.")
-@click.option("--compare", "compared", nargs=2, type=click.Path(), metavar="BEFORE AFTER",
-              help="Compare two results saved with --json or -o; measures nothing.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(), help="Also write the record to this file.")
+)
+@click.option("--seconds", type=float, help="Longest window of a phase.  [60; C=1: 90]")
+@click.option(
+    "--good",
+    "goods",
+    multiple=True,
+    metavar="LIMIT",
+    help="Count requests that keep it: 'ttft_s<=0.5'.",
+)
+@click.option(
+    "--api-key-file", type=click.Path(), metavar="FILE", help="File that holds the API key."
+)
+@click.option(
+    "--compare",
+    "compared",
+    nargs=2,
+    type=click.Path(),
+    metavar="BEFORE AFTER",
+    help="Compare two saved results; measures nothing.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(), metavar="FILE", help="Save the result to this file."
+)
 @options.as_json
 @click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
@@ -77,6 +122,8 @@ def command(
     from autotune.study.secrets import api_key
 
     if compared is not None:
+        if url is not None or command_words:
+            raise UsageError("--compare measures nothing: give it without --url and a command")
         compare(*map(Path, compared), as_json=as_json)
         return
     if (url is None) == (not command_words):
@@ -92,7 +139,8 @@ def command(
         model=model,
     )
     key = api_key(api_key_file)
-    _check_writable(output)
+    if output is not None:
+        _check_writable(Path(output))
     if url is not None:
         record = _measure_url(url, key, request)
     else:
@@ -142,7 +190,7 @@ def _plans(
         raise UsageError("--concurrency, --rate and --replay exclude each other: give one of them")
     for name, value in (("--rate", rate), ("--precision", precision), ("--seconds", seconds)):
         if value is not None and not 0 < value < float("inf"):
-            raise ConfigError(f"{name} {value:g} must be above 0")
+            raise ConfigError(f"{name} {value:g} must be a number above 0")
     if rate is not None or replay:
         return (plan_open_loop(rate, seconds or 60.0),)
     levels = parse_concurrencies(concurrency or _DEFAULT_LEVELS, "--concurrency")
@@ -175,12 +223,22 @@ def _limits(goods: tuple[str, ...]) -> Limits | None:
     return request_limits(goods) if goods else None
 
 
-def _check_writable(output: str | None) -> None:
-    """Minutes of measuring must not end at a folder that does not exist."""
+def _check_writable(output: Path) -> None:
+    """Minutes of measuring must not end at a file that cannot be written.
+
+    Raises:
+        UsageError: it cannot.
+    """
     from autotune.errors import UsageError
 
-    if output is not None and not Path(output).absolute().parent.is_dir():
-        raise UsageError(f"cannot write {output}: its folder does not exist")
+    is_new = not output.exists()
+    try:
+        with output.open("ab"):
+            pass
+        if is_new:
+            output.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
 
 
 def _measure_url(url: str, key: str | None, request: _Request) -> TrialRecord:

@@ -110,7 +110,7 @@ class LiveProgress:
             case StageReached():
                 self._doing, self._share = event.text or event.stage, None
             case PhaseProgress():
-                self._doing, self._share = f"measuring C={event.concurrency}", event.done_frac
+                self._doing, self._share = f"measuring {event.load}", event.done_frac
             case TrialEnded():
                 self._outlook, self._doing = _outlook(event), ""
                 self._print(event)
@@ -149,7 +149,7 @@ def phase_progress() -> Iterator[Listener]:
             if isinstance(event, PhaseProgress):
                 elapsed = words.clock(time.monotonic() - began)
                 bar = _bar(event.done_frac)
-                live.update(f"measuring C={event.concurrency}  {bar}{elapsed}")
+                live.update(f"measuring {event.load}  {bar}{elapsed}")
 
         yield show
 
@@ -161,9 +161,9 @@ def _say_phase(event: Event) -> None:
 
 def _phase(event: PhaseMeasured) -> str:
     phase = event.phase
-    is_latency = phase.role == "latency"
-    value = words.seconds(phase.turn_latency_s) if is_latency else words.tok_s(phase.output_tok_s)
-    return f"C={phase.concurrency}: {value}, {phase.n_requests} requests"
+    is_latency = phase.headline is phase.turn_latency_s
+    value = words.seconds(phase.headline) if is_latency else words.tok_s(phase.headline)
+    return f"{phase.load}: {value}, {phase.n_requests} requests"
 
 
 def _bar(share: float) -> str:

@@ -33,7 +33,7 @@ class Difference:
     """
 
     role: str
-    concurrency: int
+    load: str
     metric: str
     before: Interval
     after: Interval
@@ -54,9 +54,8 @@ def differences(before: TrialRecord, after: TrialRecord) -> Iterator[Difference]
                 yield _difference(phase, metric, *values, more_is_better)
 
 
-def _load(phase: Phase) -> tuple[str, int, float | None]:
-    is_open = phase.rate_req_s is not None
-    return phase.role, 0 if is_open else phase.concurrency, phase.rate_req_s
+def _load(phase: Phase) -> tuple[str, str, bool, str]:
+    return phase.role, phase.load, phase.gaps, phase.workload
 
 
 def _difference(
@@ -67,7 +66,7 @@ def _difference(
     verdict: Verdict = "better" if (change.value > 0) == more_is_better else "worse"
     name = metric.removesuffix("_interval")
     return Difference(
-        phase.role, phase.concurrency, name, before, after, change, "tie" if is_tie else verdict
+        phase.role, phase.load, name, before, after, change, "tie" if is_tie else verdict
     )
 
 

@@ -105,6 +105,13 @@ class Caveat(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
+def load_name(concurrency: int, rate_req_s: float | None, replay: bool) -> str:
+    """``C=16``, ``2.5 req/s`` or ``replay``."""
+    if rate_req_s is not None:
+        return f"{rate_req_s:g} req/s"
+    return "replay" if replay else f"C={concurrency}"
+
+
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """One load level on one launch.
 
@@ -131,7 +138,10 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
         accept_histogram: share of the verify passes that accepted 0, 1, 2, … draft tokens; empty
             where the server does not tell.
         in_flight_mean: requests in flight, averaged over the steady window.
-        rate_req_s: offered rate of an open loop; None for a closed loop.
+        rate_req_s: offered rate of an open loop; None for a closed loop and a replay.
+        replay: open loop at the arrival times of the workload.
+        gaps: the pauses of the sessions were waited.
+        workload: its name.
         cache_hit_frac: prompt tokens that the prefix cache held; None where the server is silent.
         cache_first_frac: the same of the first request of each session only, warm-up included.
         queue_s: time in the server's queue; None where it does not tell.
@@ -139,7 +149,8 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
         foreign_mean: requests on the server that are not ours; None where not told.
         n_aborted: requests the server itself ended.
         n_retractions: times it threw a request out of its batch; None where not told.
-        n_repeated: requests whose prompt had been sent before in this phase.
+        n_sent: all requests sent in this phase, those before and after the window included.
+        n_repeated: those of them whose prompt had been sent before.
         client_cpu_frac: share of one core that the client itself used.
         client_lag_s: 99th percentile of the delay of the client's event loop (wall seconds).
         loop_frac: share of the answers that repeat themselves; None where all are too short.
@@ -172,6 +183,9 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     accept_length_interval: Interval | None = None
     accept_histogram: tuple[float, ...] = ()
     rate_req_s: float | None = None
+    replay: bool = False
+    gaps: bool = False
+    workload: str = ""
     cache_hit_frac: float | None = None
     cache_first_frac: float | None = None
     queue_s: Interval | None = None
@@ -179,6 +193,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     foreign_mean: float | None = None
     n_aborted: int = 0
     n_retractions: int | None = None
+    n_sent: int = 0
     n_repeated: int = 0
     client_cpu_frac: float | None = None
     client_lag_s: float | None = None
@@ -187,6 +202,25 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     first_error: str = ""
     percentiles: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether requests were due at moments of their own, whatever the server did."""
+        return self.rate_req_s is not None or self.replay
+
+    @property
+    def load(self) -> str:
+        """Its load in a few letters; see ``load_name``."""
+        return load_name(self.concurrency, self.rate_req_s, self.replay)
+
+    @property
+    def headline(self) -> Interval:
+        """The value it is measured for: the throughput at a constant load, else the turn latency.
+
+        The throughput of an open loop is that of its arrivals.
+        """
+        is_serving = self.role == "serving" and not self.open_loop
+        return self.output_tok_s if is_serving else self.turn_latency_s
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):

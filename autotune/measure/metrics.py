@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
+from math import inf, nextafter
 from statistics import fmean
 from typing import Any
 
@@ -47,6 +48,7 @@ def summarize(
     temperature: float,
     client_cpu_frac: float,
     seen: Observations,
+    workload: str = "",
     n_repeated: int = 0,
     limits: Limits | None = None,
 ) -> Phase:
@@ -62,7 +64,7 @@ def summarize(
         reference_output_tok: n_ref of the turn latency ``TTFT + TPOT * n_ref``.
     """
     begin_s, end_s = window
-    inside = [r for r in records if begin_s < (r.done_s if r.due_s is None else r.due_s) <= end_s]
+    inside = [r for r in records if _is_inside(r, window)]
     good = [r for r in inside if r.ok]
     samples = _samples(good, reference_output_tok)
     in_flight_mean = _time_average(in_flight, begin_s, end_s)
@@ -87,13 +89,17 @@ def summarize(
         **_gaps(good),
         in_flight_mean=in_flight_mean,
         rate_req_s=plan.rate_req_s,
+        replay=plan.replay,
+        gaps=plan.gaps,
+        workload=workload,
         cache_hit_frac=_cache_hits(good),
         cache_first_frac=_cache_hits(_openings(records)),
         queue_s=_queue(good),
         waiting_mean=seen.waiting_mean,
         foreign_mean=seen.foreign_mean,
-        n_aborted=sum(r.aborted for r in records),
+        n_aborted=sum(r.aborted or r.finish_reason == "abort" for r in records),
         n_retractions=_retractions(records, seen),
+        n_sent=len(records),
         n_repeated=n_repeated,
         client_cpu_frac=client_cpu_frac,
         client_lag_s=seen.lag_p99_s,
@@ -103,6 +109,13 @@ def summarize(
         first_error=next((r.error for r in records if r.error), ""),
         percentiles=_percentiles(samples, good),
     )
+
+
+def _is_inside(record: RequestRecord, window: tuple[float, float]) -> bool:
+    begin_s, end_s = window
+    if record.due_s is not None:
+        return begin_s <= record.due_s <= end_s
+    return begin_s < record.done_s <= end_s  # the one that opened the window is outside
 
 
 def _span(records: Sequence[RequestRecord]) -> tuple[float, float]:
@@ -227,8 +240,10 @@ def _goodput(
     counted = [r for r in inside if not r.cut]
     kept = [r for r in counted if r.ok and _keeps(r, limits, reference_output_tok)]
 
+    after_begin_s = nextafter(window[0], inf)  # what is due as the window opens is inside
+
     def one(record: RequestRecord) -> Iterator[tuple[float, int]]:
-        yield (record.done_s if record.due_s is None else record.due_s), 1
+        yield max(after_begin_s, record.done_s if record.due_s is None else record.due_s), 1
 
     return {
         "goodput_req_s": _rate(kept, window, one),
@@ -275,9 +290,10 @@ def _drift(
 ) -> float | None:
     """Second half of the window against the first, as a fraction, where noise does not explain it.
 
-    Welch's t over the slices of each half (throughput), or over its requests (decode speed).
+    Welch's t over the slices of each half (throughput), or over its requests (decode speed): the
+    throughput of an open loop is that of its arrivals.
     """
-    if plan.role == "serving":
+    if plan.role == "serving" and not plan.open_loop:
         amounts, width_s = _sliced(records, window, _output)
         series = [amount / width_s for amount in amounts] if width_s > 0 else []
     else:

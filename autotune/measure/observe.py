@@ -20,14 +20,21 @@ from autotune.measure.client import Endpoint, fetch
 
 _LOOK_EVERY_S = 0.5
 _TICK_S = 0.01
-_RUNNING = re.compile(rb"^sglang:num_running_reqs\{[^}]*\} ([\d.e+]+)", re.MULTILINE)
-_WAITING = re.compile(rb"^sglang:num_queue_reqs\{[^}]*\} ([\d.e+]+)", re.MULTILINE)
-_RETRACTED = re.compile(
-    rb"^sglang:(?:num_retracted_requests_total|num_retractions|num_retracted_reqs"
-    rb"|total_retracted_reqs)\{[^}]*\} ([\d.e+]+)",
-    re.MULTILINE,
+
+
+def _gauge(name: str) -> re.Pattern[bytes]:
+    """Finds the value of a metric for each rank; SGLang changed its prefix."""
+    return re.compile(rf"^sglang[:_]{name}\{{[^}}]*\}} ([\d.e+]+)$".encode(), re.MULTILINE)
+
+
+_RUNNING, _WAITING = _gauge("num_running_reqs"), _gauge("num_queue_reqs")
+_RETRACTED = tuple(
+    _gauge(name)
+    for name in ("num_retracted_requests_total", "total_retracted_reqs", "num_retractions_sum")
 )
-"""The counter's name changed with SGLang 0.5.3, 0.5.6 and 0.5.10."""
+"""Counters of retractions, newest first: newer versions have several at once, and each counts all.
+``num_retracted_reqs``, which they have too, tells of the last batch only.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,9 @@ def _of_loads(document: bytes) -> ServerLoad | None:
 
 
 async def _retracted(endpoint: Endpoint) -> int | None:
-    return _total(_RETRACTED, await fetch(endpoint, "/metrics") or b"")
+    text = await fetch(endpoint, "/metrics") or b""
+    told = (_total(pattern, text) for pattern in _RETRACTED)
+    return next((n for n in told if n is not None), None)
 
 
 def _total(pattern: re.Pattern[bytes], text: bytes) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from autotune.core.trial import Phase
@@ -68,10 +69,12 @@ class _Run:
     _flights: set[Flight] = field(default_factory=set)
     _prompts: dict[int, int] = field(default_factory=dict)
     _look: asyncio.Event = field(default_factory=asyncio.Event)
+    _maker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
 
     async def play(self, check: HealthCheck) -> Phase:
-        cpu_s, wall_s = time.process_time(), time.perf_counter()
         self._stop = asyncio.get_running_loop().create_future()
+        schedule = OpenLoop(self) if self.plan.open_loop else ClosedLoop(self)
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
         self.began_s = self.now_s()
         self._window = Window(self.plan, self.began_s)
         observer = Observer(self.endpoint, lambda: len(self._flights), self._is_open)
@@ -81,19 +84,21 @@ class _Run:
                 observer.watch_server(),
                 observer.watch_client(),
                 self._time_the_window() if self.plan.open_loop else self._narrow(),
+                _watch(check),
             )
         ]
-        watcher = asyncio.create_task(_watch(check))
-        schedule = OpenLoop(self) if self.plan.open_loop else ClosedLoop(self)
         workers = list(schedule.workers())
         try:
-            await _first_failure_or_all(workers, watcher)
+            await _first_failure_or_all(workers, beside)
         finally:
-            for task in (*workers, watcher, *beside):
+            for task in (*workers, *beside):
                 task.cancel()
-            await asyncio.gather(*workers, watcher, *beside, return_exceptions=True)
+            await asyncio.gather(*workers, *beside, return_exceptions=True)
+            self._maker.shutdown(wait=False, cancel_futures=True)
         busy_frac = (time.process_time() - cpu_s) / max(1e-9, time.perf_counter() - wall_s)
         end_s = self.now_s()
+        if self._is_open():  # a trace may end before its time is up
+            self._window.close(end_s)
         return summarize(
             self.records,
             plan=self.plan,
@@ -103,6 +108,7 @@ class _Run:
             temperature=self.workload.temperature,
             client_cpu_frac=busy_frac,
             seen=await observer.finish(),
+            workload=self.workload.name,
             n_repeated=sum(n - 1 for n in self._prompts.values()),
             limits=self.limits,
         )
@@ -117,6 +123,11 @@ class _Run:
 
     def now_s(self) -> float:
         return self.endpoint.now_s()
+
+    async def session(self, number: int) -> Session:
+        """Made in a thread: the stamps of all streams would wait for it."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._maker, self.workload.session, number)
 
     async def sleep_until(self, at_s: float) -> None:
         """Returns at ``at_s`` server seconds, or earlier once the window has closed."""
@@ -201,15 +212,12 @@ class _Run:
 
     async def _time_the_window(self) -> None:
         """Opens and closes the window of an open loop, whose load does not wait for answers."""
-        await self.sleep_until(self.began_s + self.plan.max_warm_s)
-        opened_s = self.now_s()
-        self._window.open(opened_s)
         while not self.is_over:
             now_s = self.now_s()
-            self.progress(self._window.share(now_s))
-            if now_s >= opened_s + self.plan.max_window_s:
-                self._window.close(now_s)
-                self._stop_if_over()
+            self._window.pass_time(now_s)
+            if self._window.opened_s is not None:
+                self.progress(self._window.share(now_s))
+            self._stop_if_over()
             await asyncio.sleep(_WATCH_S)
 
 
@@ -220,12 +228,13 @@ async def _watch(check: HealthCheck) -> None:
 
 
 async def _first_failure_or_all(
-    workers: list[asyncio.Task[None]], watcher: asyncio.Task[None]
+    workers: Sequence[asyncio.Task[None]], beside: Sequence[asyncio.Task[None]]
 ) -> None:
-    """Returns when all workers are done; raises as soon as one of them or the watcher does."""
-    pending: set[asyncio.Task[None]] = set(workers)
+    """Returns when all workers are done; raises as soon as a worker or a task beside them does."""
+    pending, watched = set(workers), set(beside)
     while pending:
-        done, _ = await asyncio.wait({*pending, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(pending | watched, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
         pending -= done
+        watched -= done

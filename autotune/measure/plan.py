@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from autotune.core.trial import Role
+from autotune.core.trial import Role, load_name
 
 _SESSIONS_APART = 100_000
 _N_LATENCY = (20, 48)
@@ -64,6 +64,11 @@ class PhasePlan:
         return self.rate_req_s is not None or self.replay
 
     @property
+    def load(self) -> str:
+        """Its load in a few letters; see ``load_name``."""
+        return load_name(self.concurrency, self.rate_req_s, self.replay)
+
+    @property
     def n_warm(self) -> int:
         """Requests that end before the window opens: one turnover, at least two."""
         return max(2, self.concurrency)
@@ -89,13 +94,16 @@ def plan_levels(levels: tuple[int, ...], precision_frac: float) -> tuple[PhasePl
 
 
 def plan_open_loop(rate_req_s: float | None, window_s: float) -> PhasePlan:
-    """Requests at a mean rate, or (None) at the arrival times of the workload's trace."""
+    """Requests at a mean rate, or (None) at the arrival times of the workload's trace.
+
+    A trace is measured from its first request on: its own beginning is part of it.
+    """
     return PhasePlan(
         role="serving",
         concurrency=1,
         n_requests=1_000_000,
         first_session=0,
-        max_warm_s=min(20.0, window_s / 4),
+        max_warm_s=0.0 if rate_req_s is None else min(20.0, window_s / 4),
         max_window_s=window_s,
         rate_req_s=rate_req_s,
         replay=rate_req_s is None,

@@ -6,7 +6,9 @@ A schedule only decides; sending, stamping and the window belong to the ``Load``
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from random import Random
 from typing import Protocol
 
@@ -16,6 +18,8 @@ from autotune.measure.prompt import n_chars
 from autotune.measure.records import RequestRecord
 from autotune.workload.model import Message, Session, Turn, Workload
 
+_AHEAD = 4
+"""Sessions that are made before somebody asks for them."""
 _TEXT_MARGIN = 1.6
 """How many more tokens per character a new text may have than the text before it."""
 _DENSEST_CHARS_PER_TOK = 3.0
@@ -56,6 +60,27 @@ class Load(Protocol):
 
     def now_s(self) -> float: ...
 
+    async def session(self, number: int) -> Session:
+        """Session ``number`` of the workload, made without holding up the event loop."""
+        ...
+
+
+class _Stock:
+    """Sessions made before they are needed: making one takes longer than many tokens."""
+
+    def __init__(self, load: Load, numbers: Iterator[int]) -> None:
+        self._load, self._numbers = load, numbers
+        self._made: deque[tuple[int, asyncio.Task[Session]]] = deque()
+
+    async def take(self) -> tuple[int, Session] | None:
+        """The next session with its number; None where there is none, or it is over."""
+        for number in islice(self._numbers, 1 + _AHEAD - len(self._made)):
+            self._made.append((number, asyncio.create_task(self._load.session(number))))
+        if self._load.is_over or not self._made:
+            return None
+        number, making = self._made.popleft()
+        return number, await making
+
 
 class ClosedLoop:
     """C workers, each playing session after session: a new one starts the moment one ends.
@@ -67,7 +92,7 @@ class ClosedLoop:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._numbers = _numbers(load)
+        self._stock = _Stock(load, count(load.plan.first_session))
 
     def workers(self) -> Iterator[asyncio.Task[None]]:
         for _ in range(self._load.plan.concurrency):
@@ -76,8 +101,8 @@ class ClosedLoop:
     async def _work(self) -> None:
         stay = self._load.plan.stay_turns
         is_first = True
-        for number in self._numbers:
-            session = self._load.workload.session(number)
+        while (taken := await self._stock.take()) is not None:
+            number, session = taken
             middle = is_first or stay is not None
             first = entry(session, number, self._load.context_tok) if middle else 0
             last = len(session.turns) if stay is None else min(len(session.turns), first + stay)
@@ -90,29 +115,52 @@ class OpenLoop:
 
     At a rate, each is one turn of a session of its own, joined anywhere; moments are Poisson.
     In a replay, sessions begin when the trace says, and their turns follow after its gaps.
+
+    Raises:
+        WorkloadError: the workload has no arrival times to replay.
     """
 
     def __init__(self, load: Load) -> None:
-        self._load = load
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._load, plan = load, load.plan
+        self._rng = Random(plan.first_session)
+        self._due_s = self._first_start_s = 0.0
+        numbers: Iterator[int] = count(plan.first_session)
+        if plan.replay:
+            self._first_start_s, numbers = _in_order_of_arrival(load.workload)
+        self._stock = _Stock(load, numbers)
 
     def workers(self) -> Iterator[asyncio.Task[None]]:
+        self._due_s = self._load.began_s
         yield asyncio.create_task(self._arrive())
 
     async def _arrive(self) -> None:
         load = self._load
-        arrivals = _replayed(load) if load.plan.replay else _poisson(load)
-        async for due_s, number in arrivals:
-            session = load.workload.session(number)
-            if load.plan.replay:
-                playing = _play(load, session, number, 0, len(session.turns), due_s)
-            else:
-                first = entry(session, number, load.context_tok)
-                playing = _play(load, session, number, first, first + 1, due_s)
-            task = asyncio.create_task(playing)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        await asyncio.gather(*self._tasks)
+        try:
+            async with asyncio.TaskGroup() as sessions:
+                while (taken := await self._stock.take()) is not None:
+                    number, session = taken
+                    due_s = self._next_due_s(session)
+                    await load.sleep_until(due_s)
+                    if load.is_over:
+                        break
+                    sessions.create_task(self._play(session, number, due_s))
+                    await asyncio.sleep(0)  # or arrivals that are all past would starve the rest
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    def _next_due_s(self, session: Session) -> float:
+        rate = self._load.plan.rate_req_s
+        if rate is None:
+            return self._load.began_s + (session.start_s or 0.0) - self._first_start_s
+        self._due_s += self._rng.expovariate(rate)
+        return self._due_s
+
+    async def _play(self, session: Session, number: int, due_s: float) -> None:
+        if self._load.plan.replay:
+            await _play(self._load, session, number, 0, len(session.turns), due_s)
+        else:
+            first = entry(session, number, self._load.context_tok)
+            await _play(self._load, session, number, first, first + 1, due_s)
 
 
 async def _play(
@@ -196,53 +244,19 @@ def _answer(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def _numbers(load: Load) -> Iterator[int]:
-    number = load.plan.first_session
-    while not load.is_over:
-        yield number
-        number += 1
-
-
-async def _poisson(load: Load) -> AsyncIterator[tuple[float, int]]:
-    rate = load.plan.rate_req_s
-    assert rate is not None and rate > 0
-    rng, due_s = Random(load.plan.first_session), load.began_s
-    for number in _numbers(load):
-        due_s += rng.expovariate(rate)
-        await load.sleep_until(due_s)
-        if load.is_over:
-            return
-        yield due_s, number
-
-
-async def _replayed(load: Load) -> AsyncIterator[tuple[float, int]]:
-    starts = _starts(load.workload)
-    first_s: float | None = None
-    for start_s, number in starts:
-        first_s = start_s if first_s is None else first_s
-        due_s = load.began_s + start_s - first_s
-        await load.sleep_until(due_s)
-        if load.is_over:
-            return
-        yield due_s, number
-
-
-def _starts(workload: Workload) -> Iterator[tuple[float, int]]:
-    """When each session begins, in order.
+def _in_order_of_arrival(workload: Workload) -> tuple[float, Iterator[int]]:
+    """When the first session begins, and the numbers of all in the order in which they do.
 
     Raises:
         WorkloadError: the workload has no arrival times.
     """
-    if workload.session(0).start_s is None:
+    first_s = workload.session(0).start_s
+    if first_s is None:
         raise WorkloadError(
             f"the workload {workload.name} has no arrival times to replay",
             hint="give a rate instead",
         )
-    if workload.n_sessions is not None:
-        pairs = ((workload.session(n).start_s or 0.0, n) for n in range(workload.n_sessions))
-        yield from sorted(pairs)
-        return
-    number = 0
-    while True:
-        yield workload.session(number).start_s or 0.0, number
-        number += 1
+    if workload.n_sessions is None:
+        return first_s, count()
+    starts = sorted((workload.session(n).start_s or 0.0, n) for n in range(workload.n_sessions))
+    return starts[0][0], iter([number for _, number in starts])

@@ -73,7 +73,7 @@ def caveats(
 
 def _of_server(phase: Phase, limits: ServerLimits) -> Iterator[Caveat]:
     """What the server did with the load."""
-    at = _at(phase)
+    at = phase.load
     if limits.running is not None and limits.running < phase.concurrency:
         yield Caveat(
             "concurrency_above_running_limit",
@@ -125,24 +125,24 @@ def _of_client(phase: Phase) -> Iterator[Caveat]:
         why += [f"was up to {1e3 * (lag_s or 0):.0f} ms late"] if is_late else []
         yield Caveat(
             "client_busy",
-            f"{_at(phase)}: the client {' and '.join(why)} and may have slowed what it measured",
+            f"{phase.load}: the client {' and '.join(why)} and may have slowed what it measured",
             "run it on a machine with a free core",
         )
 
 
 def _of_sample(phase: Phase) -> Iterator[Caveat]:
     """Whether the requests are many, long, fresh and steady enough."""
-    at = _at(phase)
+    at = phase.load
     if phase.n_requests < _FEW_REQUESTS:
         yield Caveat(
             "few_requests",
             f"{at}: only {_n(phase.n_requests, 'request')} ended in the window",
             "give the phase more time",
         )
-    elif _headline_width(phase) > _WIDE_FRAC:
+    elif phase.headline.half_width_frac > _WIDE_FRAC:
         yield Caveat(
             "wide_interval",
-            f"{at}: known to {_headline_width(phase):.0%} only when the time was up",
+            f"{at}: known to {phase.headline.half_width_frac:.0%} only when the time was up",
             "differences below that are noise",
         )
     short = phase.percentiles.get("output_tok", {}).get("p50", _SHORT_TOK)
@@ -152,13 +152,19 @@ def _of_sample(phase: Phase) -> Iterator[Caveat]:
             f"{at}: half of the answers have {short:.0f} tokens or fewer, too few for a speed",
             "use prompts that ask for longer answers, or watch TTFT instead",
         )
-    n_sent = max(1, phase.n_requests + phase.n_failed)
-    if phase.n_repeated > _REPEATED_FRAC * n_sent:
+    if phase.n_repeated > _REPEATED_FRAC * phase.n_sent:
         same = "word for word at temperature 0" if phase.temperature == 0 else "to be cached"
         yield Caveat(
             "repeated_prompts",
-            f"{at}: {phase.n_repeated} of {n_sent} prompts were sent before, {same}",
+            f"{at}: {phase.n_repeated} of {phase.n_sent} prompts were sent before, {same}",
             "use a workload with more sessions",
+        )
+    elif phase.cache_first_frac is not None and phase.cache_first_frac > _CACHED_FRAC:
+        yield Caveat(
+            "prompts_cached",
+            f"{at}: {phase.cache_first_frac:.0%} of the prompts that begin a session were cached, "
+            "as after an earlier run",
+            "flush the cache or use another --seed",
         )
     if phase.drift_frac is not None and abs(phase.drift_frac) > _DRIFT_FRAC:
         yield Caveat(
@@ -166,13 +172,6 @@ def _of_sample(phase: Phase) -> Iterator[Caveat]:
             f"{at}: the second half of the window was {abs(phase.drift_frac):.0%} "
             f"{'faster' if phase.drift_frac > 0 else 'slower'} than the first",
             "look for clocks, heat or other work on the machine, and measure again",
-        )
-    if phase.cache_first_frac is not None and phase.cache_first_frac > _CACHED_FRAC:
-        yield Caveat(
-            "prompts_cached",
-            f"{at}: {phase.cache_first_frac:.0%} of the prompts that begin a session were cached, "
-            "as after an earlier run",
-            "flush the cache or use another --seed",
         )
 
 
@@ -211,13 +210,13 @@ def _of_acceptance(phases: Sequence[Phase], limits: ServerLimits) -> Iterator[Ca
 
 def _of_cache(phases: Sequence[Phase], reference: Sequence[Phase]) -> Iterator[Caveat]:
     """Whether the prefix cache helped this launch as much as the one it is compared with."""
-    before = {(p.role, p.concurrency): p.cache_hit_frac for p in reference}
+    before = {(p.role, p.load): p.cache_hit_frac for p in reference}
     for phase in phases:
-        hits, other = phase.cache_hit_frac, before.get((phase.role, phase.concurrency))
+        hits, other = phase.cache_hit_frac, before.get((phase.role, phase.load))
         if hits is not None and other is not None and abs(hits - other) > _CACHE_APART:
             yield Caveat(
                 "cache_hit_differs",
-                f"{_at(phase)}: {hits:.0%} of the prompt tokens were cached, {other:.0%} with the "
+                f"{phase.load}: {hits:.0%} of the prompt tokens were cached, {other:.0%} with the "
                 "baseline",
                 "a smaller KV cache may drop prefixes; or the cache was not empty at the start",
             )
@@ -230,7 +229,7 @@ def fatal(phase: Phase) -> Failure | None:
         return Failure(
             FailureKind.REQUEST_ABORTED,
             "serving",
-            f"{phase.n_failed} of {n_sent} requests failed at {_at(phase)}"
+            f"{phase.n_failed} of {n_sent} requests failed at {phase.load}"
             + (f": {phase.first_error}" if phase.first_error else ""),
             "look at the server log of this trial; the requests themselves were refused or cut off",
         )
@@ -238,7 +237,7 @@ def fatal(phase: Phase) -> Failure | None:
         return Failure(
             FailureKind.REQUEST_ABORTED,
             "serving",
-            f"none of {phase.n_requests} answers at {_at(phase)} came in two events and "
+            f"none of {phase.n_requests} answers at {phase.load} came in two events and "
             "8 tokens or more: nothing to time",
             "see that the server streams its answers and that the prompts ask for longer ones",
         )
@@ -249,20 +248,11 @@ def fatal(phase: Phase) -> Failure | None:
         return Failure(
             FailureKind.CLIENT_SATURATED,
             "serving",
-            f"the client used {cpu_frac:.0%} of a core at {_at(phase)} and was {1e3 * lag_s:.0f} "
+            f"the client used {cpu_frac:.0%} of a core at {phase.load} and was {1e3 * lag_s:.0f} "
             "ms late: it measured itself",
             "run it on a machine with a free core, or at a lower concurrency",
         )
     return None
-
-
-def _at(phase: Phase) -> str:
-    return f"C={phase.concurrency}"
-
-
-def _headline_width(phase: Phase) -> float:
-    value = phase.turn_latency_s if phase.role == "latency" else phase.output_tok_s
-    return value.half_width_frac
 
 
 def _n(count: int, noun: str) -> str:

@@ -3,6 +3,8 @@
 Closed loop: the window opens once C requests are in flight and one turnover of the batch has
 passed, and closes while C are still in flight; those are broken off, and their tokens inside the
 window still count. So what is measured is constant load, never the ramp or the tail of a burst.
+
+Open loop: the window opens and closes at times that are known beforehand.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from autotune.measure.validity import FAILED_FRAC
 
 _GROWTH = 1.25
 """By how much the sample grows before its interval is looked at again."""
+_HOPELESS = 20
+"""First requests of an open loop that all failed, after which no more are sent."""
 _IN_A_ROW = 2
 """Looks that must find the interval narrow: one lucky look would end phases too early."""
 
@@ -56,13 +60,16 @@ class Window:
         """Counts a request that ended: opens after the warm-up, closes after the last wanted one.
 
         It also closes once so many requests have failed that the phase cannot count any more: a
-        server that hangs would hold every further request for the whole stall time.
+        server that hangs would hold every further request for the whole stall time. An open loop
+        cannot know how many are still to come, and gives up where none of its first ones came back.
         """
         plan, now_s = self._plan, record.done_s
         self._n_ended += 1
         self._n_failed += record.failed
-        if self._n_failed > FAILED_FRAC * (plan.n_warm + plan.n_requests):
+        if self._is_hopeless:
             self.close(now_s)
+        elif plan.open_loop:
+            self.pass_time(now_s)
         elif self.opened_s is None:
             is_late = now_s - self._began_s >= plan.max_warm_s
             if self._n_ended >= (2 if is_late else plan.n_warm):
@@ -72,6 +79,22 @@ class Window:
             is_late = now_s - self.opened_s >= plan.max_window_s
             if is_late or self._n_inside >= plan.n_requests:
                 self.close(now_s)
+
+    @property
+    def _is_hopeless(self) -> bool:
+        plan = self._plan
+        if plan.open_loop:
+            return self._n_failed == self._n_ended >= _HOPELESS
+        return self._n_failed > FAILED_FRAC * (plan.n_warm + plan.n_requests)
+
+    def pass_time(self, now_s: float) -> None:
+        """Opens and closes the window of an open loop, at the moments its plan says."""
+        opens_s = self._began_s + self._plan.max_warm_s
+        closes_s = opens_s + self._plan.max_window_s
+        if now_s >= opens_s:
+            self.open(opens_s)
+        if now_s >= closes_s:
+            self.close(closes_s)
 
     def open(self, at_s: float) -> None:
         self.opened_s = at_s if self.opened_s is None else self.opened_s

@@ -13,29 +13,10 @@ from autotune.errors import UsageError
 from autotune.measure import Endpoint, PhasePlan, measure_phase
 from autotune.measure.plan import plan_phases
 from autotune.measure.validity import fatal
-from autotune.workload import Session, Turn, Workload
+from autotune.workload import Workload
 
 from .scripted import Exchange, Script, ScriptedServer, hang_up, refuse, say_nothing, talk
-
-
-def sessions_of(n_turns: int) -> Workload:
-    def session(number: int, context_tok: int | None) -> Session:
-        said = [
-            {"role": "user", "content": f"session {number} turn {place}"}
-            for place in range(n_turns)
-        ]
-        opening = ({"role": "system", "content": "system"}, said[0])
-        turns = (Turn(opening, 64), *(Turn((message,), 64) for message in said[1:]))
-        return Session(turns)
-
-    return Workload("test", "test", 100, 0.6, session)
-
-
-SHORT = sessions_of(3)
-
-
-def healthy() -> None:
-    pass
+from .sessions import SHORT, healthy
 
 
 def measure(

@@ -33,6 +33,7 @@ def phase(
         "foreign_mean": 0.0,
         "n_retractions": 0,
         "temperature": 0.6,
+        "n_sent": 96,
         "percentiles": {"output_tok": {"p50": output_tok}},
     }
     return Phase(**(sound | changed))
@@ -76,6 +77,9 @@ def test_queueing_is_named() -> None:
         (phase(output_tok=9.0), "answers_short"),
         (phase(n_repeated=30), "repeated_prompts"),
         (phase(n_repeated=30, temperature=0.0), "repeated_prompts"),
+        (phase(n_repeated=30, cache_first_frac=0.99), "repeated_prompts"),
+        (phase(rate_req_s=2.0, turn=Interval(1.0, 0.9, 1.1)), "wide_interval"),
+        (phase(replay=True, turn=Interval(1.0, 0.9, 1.1)), "wide_interval"),
         (phase(drift_frac=0.12), "drift"),
         (phase(drift_frac=-0.12), "drift"),
     ],
@@ -93,6 +97,8 @@ def test_what_makes_a_number_doubtful_is_named(measured: Phase, code: str) -> No
         phase(foreign_mean=None, n_retractions=None, client_lag_s=None, temperature=None),
         phase(cache_first_frac=None, cache_hit_frac=None, percentiles={}),
         phase(role="latency", output=Interval(1.0, 0.8, 1.2)),
+        phase(rate_req_s=2.0, output=Interval(1.0, 0.8, 1.2)),
+        phase(replay=True, output=Interval(1.0, 0.8, 1.2)),
     ],
 )
 def test_what_is_usual_is_not_named(measured: Phase) -> None:
@@ -101,7 +107,14 @@ def test_what_is_usual_is_not_named(measured: Phase) -> None:
 
 def test_a_repeated_prompt_at_temperature_0_is_named_as_such() -> None:
     (caveat,) = caveats([phase(n_repeated=30, temperature=0.0)], CHAIN_OF_4)
-    assert "word for word at temperature 0" in caveat.text
+    assert caveat.text == "C=16: 30 of 96 prompts were sent before, word for word at temperature 0"
+
+
+def test_an_open_loop_is_named_by_its_rate_and_a_replay_as_such() -> None:
+    (caveat,) = caveats([phase(rate_req_s=2.5, n_failed=1)], CHAIN_OF_4)
+    assert caveat.text == "2.5 req/s: 1 request failed"
+    (caveat,) = caveats([phase(replay=True, n_failed=2)], CHAIN_OF_4)
+    assert caveat.text == "replay: 2 requests failed"
 
 
 def test_a_faked_accept_length_is_named() -> None:
@@ -128,13 +141,13 @@ def test_a_saturated_client_invalidates_the_phase() -> None:
 
 def test_every_warning_says_what_to_do() -> None:
     doubtful = phase(
-        n_requests=3, n_aborted=1, n_retractions=1, foreign_mean=1.0, client_cpu_frac=0.9,
+        n_requests=3, n_sent=6, n_aborted=1, n_retractions=1, foreign_mean=1.0, client_cpu_frac=0.9,
         output_tok=4.0, n_repeated=3, drift_frac=0.2, cache_first_frac=1.0, loop_frac=0.5,
         accept_length=1.0,
     )  # fmt: skip
     limits = ServerLimits(running=3, graph_batch=1, accept_length=5, fakes_acceptance=True)
     found = caveats([doubtful], limits, [phase()])
-    assert len(found) >= 12
+    assert len(found) >= 11
     assert all(caveat.remedy for caveat in found)
 
 
