@@ -10,8 +10,11 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
+from autotune.engine.simulated.faults import NAMES as FAULT_NAMES
+from autotune.engine.simulated.faults import Fault, fault_named
 from autotune.engine.simulated.physics import NO_SPECULATION, Deployment, Speculation
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
+from autotune.errors import ConfigError
 
 DEFAULT_SPEED = 10.0
 DEFAULT_STARTUP_SPEED = 60.0
@@ -95,6 +98,7 @@ class ServerOptions:
     startup_speed: float
     seed: int
     defects: Defects
+    fault: Fault | None
     resolved: dict[str, Any]
 
 
@@ -117,6 +121,16 @@ def build_parser() -> argparse.ArgumentParser:
     own.add_argument("--startup-speed", type=float, default=DEFAULT_STARTUP_SPEED)
     own.add_argument("--simulation-seed", type=int, default=0, help="seed of the noise")
     own.add_argument("--no-noise", action="store_true", help="do as the model says, exactly")
+    own.add_argument(
+        "--fail", type=_fault, metavar="KIND@STAGE", help="fail as told: " + ", ".join(FAULT_NAMES)
+    )
+    own.add_argument(
+        "--fail-from-steps",
+        type=int,
+        default=0,
+        metavar="N",
+        help="only from N draft steps on",
+    )
     for name, metavar, words in _DEFECT_HELP:
         default = getattr(Defects(), _dest(name))
         own.add_argument(
@@ -145,6 +159,13 @@ def build_parser() -> argparse.ArgumentParser:
     for name in _SWITCHES:
         sglang.add_argument(f"--{name}", action="store_true")
     return parser
+
+
+def _fault(text: str) -> Fault:
+    try:
+        return fault_named(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
 
 
 def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[str]]:
@@ -176,7 +197,7 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
     if fraction is None:
         fraction = _automatic_fraction(scenario, graph_max)
     deployment = Deployment(scenario.machine, speculation, fraction, running, graph_max)
-    told_apart = {"speed", "startup_speed", *(_dest(name) for name, _, _ in _DEFECT_HELP)}
+    told_apart = {"speed", "startup_speed", "fail", *(_dest(name) for name, _, _ in _DEFECT_HELP)}
     resolved = {k: v for k, v in vars(args).items() if k not in told_apart}
     resolved |= {
         "mem_fraction_static": fraction,
@@ -204,6 +225,7 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
         startup_speed=args.startup_speed,
         seed=args.simulation_seed,
         defects=defects,
+        fault=args.fail if speculation.steps >= args.fail_from_steps else None,
         resolved=resolved,
     )
     return options, log

@@ -54,6 +54,7 @@ class Pump:
         self._wake = asyncio.Event()
         self._log_interval = log_interval
         self._passes = 0
+        self._is_frozen = False
         self._logged = (0.0, 0, 0, 0)
         self._n_tok = 0
         self._dies_after = _passes_before_death(scheduler, seed)
@@ -75,10 +76,16 @@ class Pump:
         for request in tuple(self._listeners):
             self.abort(request)
 
+    def freeze(self) -> None:
+        """From now on no pass ends: a server that hangs."""
+        self._is_frozen = True
+
     async def run(self) -> None:
         """Runs until cancelled."""
         scheduler = self.scheduler
         while True:
+            if self._is_frozen:
+                await asyncio.Event().wait()
             if scheduler.is_idle:
                 self._wake.clear()
                 await self._wake.wait()

@@ -30,8 +30,10 @@ from autotune.engine.simulated.batch import BatchScheduler, Noise
 from autotune.engine.simulated.generation import Generation, RequestError, read_generation
 from autotune.engine.simulated.http import HttpConnection, HttpRequest, Reply
 from autotune.engine.simulated.pump import Pump, VirtualClock
-from autotune.engine.simulated.startup import log, start
+from autotune.engine.simulated.startup import log, play, start
 
+_FAULT_AFTER = 6
+"""Requests that are taken before a fault of the serving stage is played."""
 _OPEN_PATHS = ("/health", "/health_generate", "/metrics")
 """Answered without the API key, as in SGLang."""
 
@@ -52,6 +54,7 @@ class SimulatedServer:
             scheduler, VirtualClock(options.speed), options.seed, options.decode_log_interval
         )
         self._ids = itertools.count(1)
+        self._n_taken = 0
         self._by_rid: dict[str, Generation] = {}
         self._stopping = asyncio.Event()
         self._routes: dict[str, tuple[tuple[str, ...], Route]] = {
@@ -97,8 +100,10 @@ class SimulatedServer:
         except OSError as error:
             log(f"ERROR:    {error}")
             sys.exit(1)
+        fault = self.options.fault
+        is_deaf = fault is not None and fault.stage == "stop"
         for signum in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(signum, self._stopping.set)
+            loop.add_signal_handler(signum, _ignore if is_deaf else self._stopping.set)
         log(f"INFO:     Uvicorn running on http://{host}:{port} (Press CTRL+C to quit)")
         log("The server is fired up and ready to roll!")
         pump = asyncio.ensure_future(self.pump.run())
@@ -187,12 +192,25 @@ class SimulatedServer:
                 done.set_result(None)
 
         self.pump.submit(generation.request, listen)
+        self._fail_as_told(generation)
         await done
         del self._by_rid[rid]
         if generation.stream:
             reply.end_events()
         else:
             reply.document(generation.document())
+
+    def _fail_as_told(self, generation: Generation) -> None:
+        """Plays a fault of the serving stage, once some requests have come."""
+        fault = self.options.fault
+        self._n_taken += 1
+        if fault is None or fault.stage != "serving" or self._n_taken < _FAULT_AFTER:
+            return
+        play(fault)
+        if fault.kind == "hang":
+            self.pump.freeze()
+        elif fault.kind == "request_aborted":
+            self.pump.abort(generation.request)
 
     def _check_fits(self, generation: Generation) -> None:
         limit = min(self.scheduler.cache.capacity_tok, self.options.scenario.machine.context_tok)
@@ -241,8 +259,14 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(1)
     shown = {k: v for k, v in options.resolved.items() if v is not None}
     log(f"server_args={shown}")
+    if options.fault is not None and options.fault.stage == "parse":
+        play(options.fault)
     start(options, notes)
     asyncio.run(_serve(options))
+
+
+def _ignore() -> None:
+    """A signal that a server deaf to it does not hear."""
 
 
 async def _serve(options: ServerOptions) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 
 from autotune.engine.simulated.arguments import ServerOptions
+from autotune.engine.simulated.faults import Fault
 from autotune.engine.simulated.physics import Deployment
 
 SHORTEST_CONTEXT_TOK = 8192
@@ -47,11 +48,10 @@ class StartupFailure:
 
 def find_failure(options: ServerOptions) -> StartupFailure | None:
     """The first thing that keeps this configuration from starting, if any."""
-    missing = _missing_model(options)
-    if missing is not None:
-        return missing
     return (
-        _draft_mismatch(options)
+        _ordered(options.fault)
+        or _missing_model(options)
+        or _draft_mismatch(options)
         or _memory_failure(options.deployment)
         or _illegal_tree(options.deployment)
         or _capture_failure(options.deployment)
@@ -100,6 +100,8 @@ def start(options: ServerOptions, notes: list[str]) -> None:
         )
     clock.spend(warm_s)
     clock.report()
+    if options.fault is not None and options.fault.stage == "start":
+        play(options.fault)
 
 
 class _StartupClock:
@@ -125,6 +127,25 @@ def _die_if(failure: StartupFailure | None, stage: str, clock: _StartupClock) ->
         die(failure.killed)
 
 
+def play(fault: Fault) -> None:
+    """Says and does what the fault is; returns where the process goes on without being told."""
+    for line in fault.lines.splitlines():
+        log(line)
+    match fault.ending:
+        case "status 1":
+            sys.exit(1)
+        case "status 2":
+            sys.exit(2)
+        case "killed":
+            die(killed=True)
+        case "crash":
+            sys.stdout.flush()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "stays" if fault.stage == "start":
+            while True:
+                time.sleep(3600)
+
+
 def die(killed: bool) -> None:
     """Ends this process as SGLang ends after a fatal error."""
     if killed:
@@ -133,6 +154,13 @@ def die(killed: bool) -> None:
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGKILL)
     sys.exit(1)
+
+
+def _ordered(fault: Fault | None) -> StartupFailure | None:
+    """A fault of the stages that a failure of the configuration itself may have too."""
+    if fault is None or fault.stage not in ("load", "pool", "capture"):
+        return None
+    return StartupFailure(fault.stage, fault.lines, killed=fault.ending == "killed")
 
 
 def _missing_model(options: ServerOptions) -> StartupFailure | None:
