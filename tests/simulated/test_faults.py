@@ -1,4 +1,4 @@
-"""Every failure the simulated server can be told to play, as seen by the engine that launched it."""
+"""Every failure the simulated server can be told to play, as its engine sees it."""
 
 from __future__ import annotations
 
