@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from autotune.errors import UsageError
 from autotune.measure.prompt import Api, request_of
-from autotune.measure.records import RequestRecord
+from autotune.measure.records import SILENT, RequestRecord
 from autotune.measure.stream import BrokenAnswer, Read, parse_answer, read_record
 from autotune.workload.model import Message
 
@@ -33,7 +33,8 @@ class Endpoint:
         api_key: bearer token; never logged or stored.
         time_scale: server seconds per wall second; 1.0 on hardware.
         context_tok: tokens that prompt and answer may have together; None: unknown.
-        stall_s: wall seconds without a byte after which a request is given up.
+        stall_s: wall seconds without a byte, of this or any other answer, after which a request is
+            given up.
         api: which of the server's interfaces takes the requests.
     """
 
@@ -50,16 +51,27 @@ class Endpoint:
         return time.perf_counter() * self.time_scale
 
 
+class Pulse:
+    """When the last byte of any answer came: one request may wait long, a server may not hang."""
+
+    __slots__ = ("heard_s",)
+
+    def __init__(self) -> None:
+        self.heard_s = 0.0
+
+
 class _Collector(asyncio.Protocol):
     """Stamps and keeps what arrives, until the server closes."""
 
-    def __init__(self, time_scale: float) -> None:
+    def __init__(self, time_scale: float, pulse: Pulse) -> None:
+        self.pulse = pulse
         self.reads: list[Read] = []
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._time_scale = time_scale
 
     def data_received(self, data: bytes) -> None:
-        self.reads.append((time.perf_counter() * self._time_scale, data))
+        self.pulse.heard_s = now_s = time.perf_counter() * self._time_scale
+        self.reads.append((now_s, data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed.done():
@@ -72,6 +84,7 @@ class Flight:
     Args:
         session: number of the session it belongs to.
         due_s: when it should be sent, in server seconds; None: as soon as it can be.
+        pulse: shared by the requests of a phase; None: one of its own.
     """
 
     def __init__(
@@ -84,7 +97,9 @@ class Flight:
         extra: Mapping[str, Any] | None = None,
         session: int = 0,
         due_s: float | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
+        self._pulse = pulse or Pulse()
         self._endpoint, self._session, self._due_s = endpoint, session, due_s
         self._path, self._body = request_of(
             endpoint.api,
@@ -106,7 +121,7 @@ class Flight:
         host, port, _, prefix = _address(endpoint.url)
         head = _head(endpoint, "POST", host, port, prefix + self._path, len(self._body))
         try:
-            transport, collector = await _connect(endpoint)
+            transport, collector = await _connect(endpoint, self._pulse)
         except OSError as error:
             now = endpoint.now_s()
             why = str(error) or f"no answer for {endpoint.stall_s:g} s"
@@ -121,7 +136,7 @@ class Flight:
             transport.abort()
         record = self._marked(read_record(collector.reads, self._sent_s, done_s))
         if end == "silent":
-            return replace(record, error=f"no byte for {endpoint.stall_s:g} s")
+            return replace(record, error=f"{SILENT} {endpoint.stall_s:g} s")
         return replace(record, error="", cut=True) if end == "stopped" else record
 
     def so_far(self) -> RequestRecord:
@@ -141,7 +156,7 @@ async def fetch(endpoint: Endpoint, path: str) -> bytes | None:
     """
     host, port, _, prefix = _address(endpoint.url)
     try:
-        transport, collector = await _connect(endpoint)
+        transport, collector = await _connect(endpoint, Pulse())
     except OSError:
         return None
     try:
@@ -156,7 +171,7 @@ async def fetch(endpoint: Endpoint, path: str) -> bytes | None:
     return b"".join(data for _, data in answer.body) if answer.status == 200 else None
 
 
-async def _connect(endpoint: Endpoint) -> tuple[asyncio.Transport, _Collector]:
+async def _connect(endpoint: Endpoint, pulse: Pulse) -> tuple[asyncio.Transport, _Collector]:
     """A new connection.
 
     Raises:
@@ -165,7 +180,7 @@ async def _connect(endpoint: Endpoint) -> tuple[asyncio.Transport, _Collector]:
     host, port, tls, _ = _address(endpoint.url)
     async with asyncio.timeout(endpoint.stall_s):
         return await asyncio.get_running_loop().create_connection(
-            lambda: _Collector(endpoint.time_scale), host, port, ssl=tls
+            lambda: _Collector(endpoint.time_scale, pulse), host, port, ssl=tls
         )
 
 
@@ -177,7 +192,7 @@ async def _until_closed(
     while not collector.closed.done():
         if stop is not None and stop.done():
             return "stopped"
-        heard_s = collector.reads[-1][0] if collector.reads else sent_s
+        heard_s = max(sent_s, collector.pulse.heard_s)
         silent_s = (endpoint.now_s() - heard_s) / endpoint.time_scale
         if silent_s >= endpoint.stall_s:
             return "silent"

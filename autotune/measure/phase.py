@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from autotune.core.trial import Phase
-from autotune.measure.client import Endpoint, Flight
+from autotune.measure.client import Endpoint, Flight, Pulse
 from autotune.measure.metrics import Limits, headline, summarize
 from autotune.measure.observe import Observer
 from autotune.measure.plan import PhasePlan
@@ -68,6 +68,7 @@ class _Run:
     _stop: asyncio.Future[None] = field(init=False)
     _flights: set[Flight] = field(default_factory=set)
     _prompts: dict[int, int] = field(default_factory=dict)
+    _pulse: Pulse = field(default_factory=Pulse)
     _look: asyncio.Event = field(default_factory=asyncio.Event)
     _maker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
 
@@ -153,6 +154,7 @@ class _Run:
             extra=session.extra,
             session=number,
             due_s=due_s,
+            pulse=self._pulse,
         )
         self._flights.add(flight)
         self._note_in_flight()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+SILENT = "no byte for"
+"""How the error of a request begins that was given up because nothing came any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:

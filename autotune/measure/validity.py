@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.core.trial import Caveat, Failure, FailureKind, Phase
+from autotune.measure.records import SILENT
 
 _BUSY_CLIENT = 0.7
 """Above this share of a core the client delays what it measures."""
@@ -225,6 +226,13 @@ def _of_cache(phases: Sequence[Phase], reference: Sequence[Phase]) -> Iterator[C
 def fatal(phase: Phase) -> Failure | None:
     """Why this phase carries no value at all; None where it does."""
     n_sent = phase.n_requests + phase.n_failed
+    if phase.first_error.startswith(SILENT):
+        return Failure(
+            FailureKind.HANG,
+            "serving",
+            f"{phase.first_error} at {phase.load}, with {_n(phase.n_failed, 'request')} waiting",
+            "look at the last lines of the server log; the same flags may work a second time",
+        )
     if not phase.n_requests or phase.n_failed > FAILED_FRAC * n_sent:
         return Failure(
             FailureKind.REQUEST_ABORTED,

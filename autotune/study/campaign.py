@@ -130,6 +130,7 @@ class Campaign:
             slos=[parse_slo(text) for text in config.slo],
             searched=self.space.names,
             listener=listener,
+            stall_s=config.stall_timeout_s,
         )
         return Tuner(
             store=self.store,

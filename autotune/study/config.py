@@ -35,6 +35,7 @@ class RunConfig:
         time_s: wall seconds at most; None: no limit.
         gpu_hours: GPU hours at most (simulated ones on the simulated engine); None: no limit.
         ready_timeout_s: seconds a server may take to become ready.
+        stall_timeout_s: seconds without any token after which a server counts as hung.
         allow_simulated_acceptance: tune a server that fakes its accept length all the same.
     """
 
@@ -53,6 +54,7 @@ class RunConfig:
     storage: str | None = None
     seed: int = 0
     ready_timeout_s: float = 900.0
+    stall_timeout_s: float = 60.0
     allow_simulated_acceptance: bool = False
     command: tuple[str, ...] = ()
 
@@ -132,7 +134,9 @@ def parse_weight(text: str) -> Objective:
 
 # ---- study.yaml -----------------------------------------------------------------------------
 
-_MAY_CHANGE = ("trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "study")
+_MAY_CHANGE = (
+    "trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "stall_timeout_s", "study",
+)  # fmt: skip
 
 
 def to_yaml(config: RunConfig) -> str:
@@ -305,6 +309,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "storage": _text,
     "seed": _integer,
     "ready_timeout_s": parse_duration,
+    "stall_timeout_s": parse_duration,
     "allow_simulated_acceptance": _switch,
     "command": _words,
 }

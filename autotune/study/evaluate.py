@@ -24,6 +24,7 @@ from autotune.measure.validity import ServerLimits, caveats, fatal
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
 from autotune.workload.model import Workload
 
+STALL_S = 60.0
 TrialRole = Literal["search", "baseline", "replicate"]
 
 
@@ -41,6 +42,7 @@ class Evaluator:
 
     Attributes:
         searched: flags to complete from what the server reports, where a trial leaves them out.
+        stall_s: wall seconds without a byte of any answer after which the server counts as hung.
     """
 
     engine: Engine
@@ -49,6 +51,7 @@ class Evaluator:
     slos: Sequence[Slo]
     searched: Sequence[str]
     listener: Listener
+    stall_s: float = STALL_S
 
     def evaluate(
         self,
@@ -118,7 +121,13 @@ class Evaluator:
         began = time.monotonic()
         self.listener(StageReached(number, "ready"))
         try:
-            for phase in measure(server, self.workload, self.plans, listener=self.listener):
+            for phase in measure(
+                server,
+                self.workload,
+                self.plans,
+                listener=self.listener,
+                stall_s=self.stall_s,
+            ):
                 phases.append(phase)
                 failure = fatal(phase)
                 if failure is not None:
@@ -149,6 +158,7 @@ def measure(
     model: str | None = None,
     api: Api = "chat",
     limits: Limits | None = None,
+    stall_s: float = STALL_S,
 ) -> Iterator[Phase]:
     """Measures phase after phase on one server.
 
@@ -157,6 +167,7 @@ def measure(
         model: name sent in the requests; None: what the server says it serves.
         api: which of the server's interfaces takes the requests.
         limits: what a request must keep to count as good.
+        stall_s: wall seconds without a byte of any answer after which requests are given up.
 
     Raises:
         ServerDied: the server ended meanwhile.
@@ -171,6 +182,7 @@ def measure(
         server.time_scale,
         min(known, default=None),
         api=api,
+        stall_s=stall_s,
     )
     # By the model's context alone: the pool differs between trials, and their load must not.
     sized = workload.sized(context_tok if isinstance(context_tok, int) else None)

@@ -8,7 +8,7 @@ import pytest
 
 from autotune.errors import UsageError
 from autotune.measure import Endpoint
-from autotune.measure.client import Flight, _address, _head
+from autotune.measure.client import Flight, Pulse, _address, _head
 from autotune.measure.records import RequestRecord
 from autotune.workload import Message
 
@@ -189,3 +189,23 @@ def test_an_ipv6_address_keeps_its_brackets_in_the_host_header() -> None:
     assert (host, port, tls, prefix) == ("::1", 30000, None, "/v")
     head = _head(Endpoint("http://[::1]:30000", "m"), "POST", host, port, "/x", 2)
     assert b"\r\nHost: [::1]:30000\r\n" in head
+
+
+def test_a_request_that_waits_while_others_are_served_is_not_given_up() -> None:
+    async def script(exchange: Exchange) -> None:
+        if exchange.number == 0:  # queues for longer than the stall time
+            await talk(1.2, 0.0)(exchange)
+        else:
+            await talk(0.1, 0.1, (1,) * 12)(exchange)
+
+    async def both(endpoint: Endpoint) -> list[RequestRecord]:
+        pulse, messages = Pulse(), [{"role": "user", "content": "x"}]
+        flights = [
+            Flight(endpoint, messages, max_output_tok=9, temperature=0.0, pulse=pulse)
+            for _ in range(2)
+        ]
+        return await asyncio.gather(*(flight.fly() for flight in flights))
+
+    with ScriptedServer(script) as server:
+        records = asyncio.run(both(Endpoint(server.url, "m", stall_s=0.5)))
+    assert [record.error for record in records] == ["", ""]
