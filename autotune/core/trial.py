@@ -47,19 +47,43 @@ class FailureKind(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-RETRIED_ONCE = frozenset(
-    {
-        FailureKind.GPU_BUSY,
-        FailureKind.PORT_IN_USE,
-        FailureKind.NCCL,
-        FailureKind.WATCHDOG,
-        FailureKind.HANG,
-        FailureKind.CRASHED,
-    }
-)
+class Policy(StrEnum):
+    """What a study does after a failure."""
+
+    LEARN = "learn"
+    RETRY_ONCE = "retry_once"
+    STOP = "stop"
+    LAUNCH_AGAIN = "launch_again"
+
+
+POLICIES: Mapping[FailureKind, Policy] = {
+    FailureKind.BAD_FLAG: Policy.LEARN,
+    FailureKind.REJECTED_COMBINATION: Policy.LEARN,
+    FailureKind.WEIGHTS_DO_NOT_FIT: Policy.LEARN,
+    FailureKind.KV_DOES_NOT_FIT: Policy.LEARN,
+    FailureKind.GRAPH_CAPTURE_OOM: Policy.LEARN,
+    FailureKind.RUNTIME_OOM: Policy.LEARN,
+    FailureKind.REQUEST_ABORTED: Policy.LEARN,
+    FailureKind.READY_TIMEOUT: Policy.LEARN,
+    FailureKind.CLIENT_SATURATED: Policy.LEARN,
+    FailureKind.TOO_NOISY: Policy.LEARN,
+    FailureKind.GPU_BUSY: Policy.RETRY_ONCE,
+    FailureKind.PORT_IN_USE: Policy.RETRY_ONCE,
+    FailureKind.NCCL: Policy.RETRY_ONCE,
+    FailureKind.WATCHDOG: Policy.RETRY_ONCE,
+    FailureKind.HANG: Policy.RETRY_ONCE,
+    FailureKind.CRASHED: Policy.RETRY_ONCE,
+    FailureKind.MODEL_MISSING: Policy.STOP,
+    FailureKind.DRAFT_MISMATCH: Policy.STOP,
+    FailureKind.INTERRUPTED: Policy.LAUNCH_AGAIN,
+}
+"""What a study does with each kind. A baseline that fails, whatever the kind, ends the study too:
+after its retry, if it has one. An interrupted launch said nothing and is simply made again."""
+
+RETRIED_ONCE = frozenset(k for k, policy in POLICIES.items() if policy is Policy.RETRY_ONCE)
 """Failures that say little about the flags: the same launch may well work a second time."""
 
-HOPELESS = frozenset({FailureKind.MODEL_MISSING, FailureKind.DRAFT_MISMATCH})
+HOPELESS = frozenset(k for k, policy in POLICIES.items() if policy is Policy.STOP)
 """Failures that no flag of a search can mend: every further launch would end the same way."""
 
 
@@ -76,6 +100,22 @@ class Interval(msgspec.Struct, frozen=True):
         return (self.high - self.low) / 2 / abs(self.value) if self.value else 0.0
 
 
+class Bound(msgspec.Struct, frozen=True):
+    """A limit that the server itself told for a flag, with the other flags as they were.
+
+    Attributes:
+        flag: its canonical name.
+        side: ``at_least``: smaller values fail; ``at_most``: larger values fail.
+    """
+
+    flag: str
+    side: Literal["at_least", "at_most"]
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.flag} {'≥' if self.side == 'at_least' else '≤'} {self.value:g}"
+
+
 class Failure(msgspec.Struct, frozen=True):
     """Why nothing was measured.
 
@@ -84,12 +124,14 @@ class Failure(msgspec.Struct, frozen=True):
         stage: ``parse``, ``load``, ``pool``, ``capture``, ``start``, ``serving`` or ``stop``.
         evidence: the line of the server log (or of the client) that shows it.
         remedy: what to change, in words.
+        bound: the limit in numbers, where the log tells one.
     """
 
     kind: FailureKind
     stage: str
     evidence: str
     remedy: str
+    bound: Bound | None = None
 
 
 class Caveat(msgspec.Struct, frozen=True):
