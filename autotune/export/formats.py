@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 
-from autotune.engine.sglang.command import LaunchCommand
 from autotune.errors import UsageError, nearest
 from autotune.export.recipe import Recipe
 
@@ -19,8 +18,7 @@ def shell(recipe: Recipe) -> str:
 
 def flags(recipe: Recipe) -> str:
     """One line to append to an existing command."""
-    words = LaunchCommand(("x",)).with_flags(recipe.flags).argv[1:]
-    return shlex.join(words) + "\n"
+    return shlex.join(recipe.command.words_for(recipe.flags)) + "\n"
 
 
 def as_json(recipe: Recipe) -> str:
@@ -28,6 +26,7 @@ def as_json(recipe: Recipe) -> str:
     document = {
         "study": recipe.study,
         **recipe.standing.to_dict(),
+        "arguments": list(recipe.command.words_for(recipe.flags)),
         "command": list(recipe.command.argv),
         "effective": recipe.record.effective,
         "machine": recipe.record.machine,

@@ -16,7 +16,8 @@ class Recipe:
     """A configuration ready to be written down.
 
     Attributes:
-        command: the whole launch command with the chosen flags, secrets masked.
+        command: the whole launch command with the chosen flags, secrets masked, written for the
+            SGLang that was measured.
         provenance: lines for people: where these flags come from and what they measured.
     """
 
@@ -82,11 +83,12 @@ def _by_trial(ranking: Ranking, trial: int, allow_infeasible: bool) -> Standing:
 def recipe_for(view: StudyView, standing: Standing) -> Recipe:
     """The chosen standing with its command and provenance."""
     record = view.record(standing.trial)
+    base = view.command.redacted().for_version(record.versions.get("sglang", ""))
     return Recipe(
         study=view.name,
         standing=standing,
         record=record,
-        command=view.command.redacted().with_flags(standing.flags),
+        command=base.with_flags(standing.flags).filled(),
         provenance=tuple(_provenance(view, standing, record)),
     )
 

@@ -1,9 +1,9 @@
 """The launch command: the words a user would type, and how a trial changes a few of them.
 
 Words are read as SGLang's argparse reads them: full and short spellings, unambiguous prefixes,
-``--flag value`` and ``--flag=value``, the last of repeated flags. A word that is not asked about
-keeps its place and its form. SGLang takes no positional words, so every word after a flag and
-before the next ``--`` is a value of that flag.
+``--flag value`` and ``--flag=value``, the last of repeated flags, after those of ``--config FILE``.
+A word that is not asked about keeps its place and its form. SGLang takes no positional words, so
+every word after a flag and before the next ``--`` is a value of that flag.
 """
 
 from __future__ import annotations
@@ -11,23 +11,37 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from autotune.core.trial import FlagValue
-from autotune.engine.sglang.flags import FlagSpec, known_flags, secret_flags, spec_of
+from autotune.engine.sglang.config_file import config_path, words_of
+from autotune.engine.sglang.container import image_index, is_bridged, published
+from autotune.engine.sglang.flags import (
+    FlagSpec,
+    check_has,
+    is_written,
+    known_flags,
+    secret_flags,
+    spec_of,
+)
+from autotune.engine.sglang.placement import FLAGS_HERE, PORT_HERE, Placement, rewritten
+from autotune.engine.sglang.shell import Edit
+from autotune.engine.sglang.versions import Version
 from autotune.errors import UsageError
 
 MASK = "REDACTED"
 LOCAL_HOST = "127.0.0.1"
+EVERY_HOST = "0.0.0.0"
+DEFAULT_PORT = 30000
+"""SGLang's own (server_args.py, 0.4.5 to 0.5.23)."""
 
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
-# HF_TOKEN=..., OPENAI_API_KEY=...: words of `env` and of `docker run -e`.
-_ASSIGNMENT = re.compile(
-    r"(?<![A-Z0-9_])((?:[A-Z0-9_]+_)?(?:TOKEN|API_KEY|ACCESS_KEY|SECRET|PASSWORD)=)(\S+)"
-)
+# HF_TOKEN=..., OPENAI_API_KEY=...: words of `env` and of `docker run -e`, or of a script.
+_SECRET_NAME = r"(?<![A-Z0-9_])((?:[A-Z0-9_]+_)?(?:TOKEN|API_KEY|ACCESS_KEY|SECRET|PASSWORD)=)"
+_ASSIGNMENT = re.compile(_SECRET_NAME + r"(\S+)")
+_SCRIPT_ASSIGNMENT = re.compile(_SECRET_NAME + r"""["']?([^\s"';&|]+)["']?""")
 _HUB_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{16,}")
+_ENVIRONMENT_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +71,11 @@ class LaunchCommand:
 
     Attributes:
         argv: the words, program first, as ``exec`` takes them; may hold secrets.
+        version: of the SGLang it starts, which decides how flags are spelled; None: not known.
     """
 
     argv: tuple[str, ...]
+    version: Version | None = field(default=None, compare=False)
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> Self:
@@ -76,12 +92,28 @@ class LaunchCommand:
                 "the launch command is empty",
                 hint="give it after --, e.g. -- python -m sglang.launch_server --model-path M",
             )
-        if PurePath(words[0]).name in _SHELLS and any(w.startswith("-c") for w in words[1:3]):
-            raise UsageError(
-                f"the launch command is one string for {words[0]!r}: its flags cannot be changed",
-                hint="give the words of the command itself after --",
-            )
+        if _ENVIRONMENT_WORD.fullmatch(words[0]):
+            words = ("env", *words)  # a shell would set it; `exec` takes it for a program
+        for word in Placement.of(words).words:
+            if FLAGS_HERE in word and word != FLAGS_HERE:
+                raise UsageError(f"{FLAGS_HERE} must be a word of its own, not part of {word!r}")
         return cls(words)
+
+    def for_version(self, version: Version | str | None) -> LaunchCommand:
+        """The command, whose flags are from now on written as this release writes them.
+
+        Text that is no version counts as a version that nobody knows.
+        """
+        known = Version.parse(version) if isinstance(version, str) else version
+        return replace(self, version=known)
+
+    def words_for(self, flags: Mapping[str, FlagValue]) -> tuple[str, ...]:
+        """These flags alone, as this release writes them.
+
+        Raises:
+            UsageError: this release of SGLang lacks a flag.
+        """
+        return LaunchCommand(("x",), self.version).with_flags(flags).argv[1:]
 
     @property
     def host(self) -> str | None:
@@ -95,71 +127,123 @@ class LaunchCommand:
         key = self.flags(("api_key",)).get("api_key")
         return None if key is None else str(key)
 
+    @property
+    def config_file(self) -> str | None:
+        """SGLang's own ``--config FILE``; inside a container it is another machine's file."""
+        placement = Placement.of(self.argv)
+        if image_index(self.argv) is not None:
+            return None
+        return config_path(placement.words[placement.first :])
+
     def flags(self, names: Iterable[str] | None = None) -> dict[str, FlagValue]:
-        """Typed values of the flags that the command itself sets.
+        """Typed values of the flags that the command itself sets, ``--config`` file included.
 
         Args:
             names: canonical names to look for; None looks for all flags of the table except
                 secrets.
 
         Raises:
-            UsageError: a flag lacks its value or has one of the wrong type.
+            UsageError: a flag lacks its value or has one of the wrong type, or the file of
+                ``--config`` cannot be read.
         """
         if names is None:
             secret = {spec.name for spec in secret_flags()}
             names = [spec.name for spec in known_flags() if spec.name not in secret]
         found: dict[str, FlagValue] = {}
-        for spec in map(spec_of, names):
-            for place in self._places(spec):
-                found[spec.name] = _read(spec, place)
+        from_file = self._words_of_file()
+        for spec in (spec_of(name, self.version) for name in names):
+            for place in [*_places(from_file, 0, spec), *self._places(spec)]:
+                if PORT_HERE not in (place.text or ""):
+                    found[spec.name] = _read(spec, place)
         return found
 
     def with_flags(self, flags: Mapping[str, FlagValue]) -> LaunchCommand:
         """The command with these values: replaced wherever they stand, else appended.
 
         ``True`` puts a switch in, ``False`` takes a flag out, with its value if it has one.
+
+        Raises:
+            UsageError: this release of SGLang lacks a flag, or the file of ``--config`` sets one
+                that the command line cannot take back.
         """
-        words = list(self.argv)
+        command = self
         for name, value in flags.items():
-            spec = spec_of(name)
-            places = list(LaunchCommand(tuple(words))._places(spec))
-            for place in reversed(places):
-                words[place.start : place.end] = place.rewritten(value)
-            if not places:
-                words += _Place(0, 0, spec.spellings[0], None, False).rewritten(value)
-        return LaunchCommand(tuple(words))
+            command = command._with_flag(name, value)
+        return command
+
+    def _with_flag(self, name: str, value: FlagValue) -> LaunchCommand:
+        spec = spec_of(name, self.version)
+        if value is False:
+            self._check_removable(spec)
+        else:
+            check_has(name, self.version)
+        edits: list[Edit] = []
+        for place in self._places(spec):
+            if self.version and not is_written(place.spelling, name, self.version):
+                place = replace(place, spelling=spec.spellings[0])
+            edits.append((place.start, place.end, place.rewritten(value)))
+        if not edits and value is not False:
+            words = _Place(0, 0, spec.spellings[0], None, False).rewritten(value)
+            return self.with_words(words)
+        return replace(self, argv=rewritten(self.argv, edits))
 
     def without(self, names: Iterable[str]) -> LaunchCommand:
         """The command without these flags and their values."""
         return self.with_flags(dict.fromkeys(names, False))
 
     def with_port(self, port: int) -> LaunchCommand:
-        """The command on this port; an address given by the user stays."""
-        command = self.with_flags({"port": port})
-        return command if command.host else command.with_flags({"host": LOCAL_HOST})
+        """The command on this port; an address given by the user stays.
+
+        ``{port}`` is filled in where it stands. Else ``--port`` is set, and a container that has a
+        network of its own publishes it.
+        """
+        if any(PORT_HERE in word for word in self.argv):
+            filled = tuple(word.replace(PORT_HERE, str(port)) for word in self.argv)
+            return replace(self, argv=filled)
+        bridged = is_bridged(self.argv)
+        command = self
+        if bridged:
+            inner = self.flags(("port",)).get("port", DEFAULT_PORT)
+            command = replace(self, argv=tuple(published(self.argv, port, int(inner))))
+        command = command.with_flags({"port": port})
+        host = EVERY_HOST if bridged else LOCAL_HOST
+        return command if command.host else command.with_flags({"host": host})
 
     def with_words(self, words: Sequence[str]) -> LaunchCommand:
-        """The command with more words at its end."""
-        return LaunchCommand((*self.argv, *words))
+        """The command with more words of the server: at ``{flags}``, else behind the last one."""
+        end = Placement.of(self.argv).end
+        return replace(self, argv=rewritten(self.argv, [(end, end, words)]))
+
+    def filled(self) -> LaunchCommand:
+        """The command as it can be run: no ``{flags}``, and SGLang's own port for ``{port}``."""
+        if any(PORT_HERE in word for word in self.argv):
+            return self.with_port(DEFAULT_PORT).filled()
+        words = Placement.of(self.argv).words
+        marks = [(i, i + 1, ()) for i, word in enumerate(words) if word == FLAGS_HERE]
+        return replace(self, argv=rewritten(self.argv, marks))
 
     def secrets(self) -> tuple[str, ...]:
         """Values that must reach no file, longest first."""
+        from_file = self._words_of_file(strict=False)
         found = {
-            place.text for spec in secret_flags() for place in self._places(spec) if place.text
+            place.text
+            for spec in secret_flags()
+            for place in [*_places(from_file, 0, spec), *self._places(spec)]
+            if place.text
         }
         for word in self.argv:
-            found |= {match[2] for match in _ASSIGNMENT.finditer(word)}
+            found |= {match[2] for match in _assignments(word).finditer(word)}
             found |= set(_HUB_TOKEN.findall(word))
         return tuple(sorted(found - {MASK}, key=lambda value: (-len(value), value)))
 
     def redacted(self) -> LaunchCommand:
         """The command with every secret masked, fit for a file."""
-        command = self
+        command = replace(self, version=None)
         for spec in secret_flags():
             if any(place.text for place in command._places(spec)):
                 command = command.with_flags({spec.name: MASK})
-        masked = (_ASSIGNMENT.sub(rf"\g<1>{MASK}", word) for word in command.argv)
-        return LaunchCommand(tuple(_HUB_TOKEN.sub(MASK, word) for word in masked))
+        masked = (_assignments(word).sub(rf"\g<1>{MASK}", word) for word in command.argv)
+        return replace(self, argv=tuple(_HUB_TOKEN.sub(MASK, word) for word in masked))
 
     def shell(self, *, multiline: bool = True) -> str:
         """The command quoted for a POSIX shell, without a line end.
@@ -167,38 +251,59 @@ class LaunchCommand:
         Args:
             multiline: one flag per line, joined with backslashes.
         """
+        placement = Placement.of(self.argv)
+        first = placement.first if placement.words == self.argv else len(self.argv)
         lines: list[list[str]] = [[]]
         for i, word in enumerate(self.argv):
-            if i >= self._first_flag_word() and word.startswith("--"):
+            if i >= first and word.startswith("--"):
                 lines.append([])
             lines[-1].append(shlex.quote(word))
         separator = " \\\n  " if multiline else " "
         return separator.join(" ".join(line) for line in lines if line)
 
-    def _first_flag_word(self) -> int:
-        """Index from which words belong to the server, not to ``docker run`` or ``numactl``."""
-        start = 1
-        for i, word in enumerate(self.argv):
-            name = PurePath(word).name
-            serve = name == "serve" and i > 0 and PurePath(self.argv[i - 1]).name == "sglang"
-            if serve or name in ("sglang.launch_server", "launch_server.py"):
-                start = i + 1
-        return start
+    def _words_of_file(self, *, strict: bool = True) -> tuple[str, ...]:
+        path = self.config_file
+        if path is None:
+            return ()
+        try:
+            return words_of(path)
+        except UsageError:
+            if strict:
+                raise
+            return ()
+
+    def _check_removable(self, spec: FlagSpec) -> None:
+        """A flag of the file can be overridden by the command line, but not taken out by it."""
+        if any(_places(self._words_of_file(strict=False), 0, spec)):
+            raise UsageError(
+                f"{self.config_file} sets {spec.spellings[0]}, and no word of a command line can "
+                "take that back",
+                hint="remove it from that file",
+            )
 
     def _places(self, spec: FlagSpec) -> Iterator[_Place]:
-        for start in range(self._first_flag_word(), len(self.argv)):
-            head, joined, text = self.argv[start].partition("=")
-            if not head.startswith("--") or not spec.is_spelled(head):
-                continue
-            if joined:
-                yield _Place(start, start + 1, head, text, True)
-                continue
-            end = start + 1
-            most = {"switch": 0, "unknown": len(self.argv)}.get(spec.kind, 1)
-            while end < len(self.argv) and end - start <= most and not _is_flag(self.argv[end]):
-                end += 1
-            values = self.argv[start + 1 : end]
-            yield _Place(start, end, head, " ".join(values) if values else None, False)
+        placement = Placement.of(self.argv)
+        return _places(placement.words, placement.first, spec)
+
+
+def _places(words: Sequence[str], first: int, spec: FlagSpec) -> Iterator[_Place]:
+    for start in range(first, len(words)):
+        head, joined, text = words[start].partition("=")
+        if not head.startswith("--") or not spec.is_spelled(head):
+            continue
+        if joined:
+            yield _Place(start, start + 1, head, text, True)
+            continue
+        end = start + 1
+        most = {"switch": 0, "unknown": len(words)}.get(spec.kind, 1)
+        while end < len(words) and end - start <= most and not _is_flag(words[end]):
+            end += 1
+        values = words[start + 1 : end]
+        yield _Place(start, end, head, " ".join(values) if values else None, False)
+
+
+def _assignments(word: str) -> re.Pattern[str]:
+    return _SCRIPT_ASSIGNMENT if any(letter.isspace() for letter in word) else _ASSIGNMENT
 
 
 def _read(spec: FlagSpec, place: _Place) -> FlagValue:
@@ -212,8 +317,8 @@ def _read(spec: FlagSpec, place: _Place) -> FlagValue:
 
 
 def _is_flag(word: str) -> bool:
-    """As argparse: a negative number is a value."""
-    return re.match(r"--?[A-Za-z]", word) is not None or word == "--"
+    """As argparse: a negative number is a value. The mark ``{flags}`` is none."""
+    return re.match(r"--?[A-Za-z]", word) is not None or word in ("--", FLAGS_HERE)
 
 
 def _split(line: str) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """How SGLang spells its flags, and the type of each value.
 
 Only flags that a study searches, reads or must hide stand in the table. Any other flag is written
-as ``--name-with-dashes`` and keeps the type of the value it is given. Which combinations are
-legal does not belong here.
+as ``--name-with-dashes`` and keeps the type of the value it is given. How a release spells a flag
+is in ``versions``; which combinations are legal does not belong here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from autotune.core.trial import FlagValue
+from autotune.engine.sglang.versions import SPELLINGS, Version, why_missing
 from autotune.errors import UsageError
 
 Kind = Literal["int", "float", "str", "switch", "unknown"]
@@ -60,16 +61,40 @@ class FlagSpec:
             raise UsageError(f"{self.spellings[0]} needs {wanted}, not {text!r}") from None
 
 
-def spec_of(name: str) -> FlagSpec:
-    """The flag with this canonical name; a second name of one flag finds it under that name."""
+def spec_of(name: str, version: Version | None = None) -> FlagSpec:
+    """The flag with this canonical name, as a release spells it; any name of a flag finds it.
+
+    Args:
+        version: of SGLang; None: the newest.
+    """
     spelling = "--" + name.replace("_", "-")
     known = _BY_SPELLING.get(spelling)
     if known is None:
-        return FlagSpec(name, "unknown", (spelling,), spelling)
-    if known.name == name:
-        return known
-    others = tuple(other for other in known.spellings if other != spelling)
-    return replace(known, name=name, spellings=(spelling, *others), shortest=spelling)
+        known = FlagSpec(name, "unknown", (spelling,), spelling)
+    canonical = _CANONICAL.get(spelling, known.name)
+    written = [each.text for each in SPELLINGS.get(canonical, ()) if each.is_in(version)]
+    every = [*written, *(each.text for each in SPELLINGS.get(canonical, ())), *known.spellings]
+    spellings = tuple(dict.fromkeys(every))
+    shortest = known.shortest if spellings[0] == known.spellings[0] else spellings[0]
+    return replace(known, name=name, spellings=spellings, shortest=shortest)
+
+
+def check_has(name: str, version: Version | None) -> None:
+    """Refuses a flag that a release does not take.
+
+    Raises:
+        UsageError: it came later, or is gone; with the release.
+    """
+    reason = why_missing(_CANONICAL.get("--" + name.replace("_", "-"), name), version)
+    if reason is not None:
+        raise UsageError(reason, hint="leave it out of the space, or use another release of SGLang")
+
+
+def is_written(spelling: str, name: str, version: Version) -> bool:
+    """Whether a release still takes this spelling of a flag."""
+    canonical = _CANONICAL.get(spelling, name)
+    known = {each.text: each for each in SPELLINGS.get(canonical, ())}
+    return spelling not in known or known[spelling].is_in(version)
 
 
 def known_flags() -> tuple[FlagSpec, ...]:
@@ -133,7 +158,6 @@ _TABLE = (
     _flag("int", "--max-prefill-tokens", short="--max-p"),
     _flag("int", "--chunked-prefill-size", short="--chu"),
     _flag("int", "--prefill-max-requests", short="--prefill-m"),
-    # Two names of one setting: the first is gone from 0.5.20, the second came with 0.5.14.
     _flag("int", "--cuda-graph-max-bs", "--cuda-graph-max-bs-decode"),
     _flag("float", "--schedule-conservativeness", short="--schedule-c"),
     _flag("str", "--schedule-policy", short="--schedule-p"),
@@ -177,3 +201,4 @@ _TABLE = (
 )
 
 _BY_SPELLING = {spelling: flag for flag in _TABLE for spelling in flag.spellings}
+_CANONICAL = {each.text: name for name, every in SPELLINGS.items() for each in every}
