@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from autotune.errors import WorkloadError
 from autotune.workload import Session
+from autotune.workload.inspection import Inspection
 from autotune.workload.lengths import Corpus, LengthSession, Recorded, n_requests
 from autotune.workload.readers import FORMATS, SessionFile
 from autotune.workload.readers.canonical import line_of
@@ -178,6 +184,20 @@ def test_an_unreadable_file_is_told_in_one_sentence(
         read(path)
     assert says in caught.value.message and str(path) in caught.value.message
     assert "\n" not in caught.value.message
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(EXAMPLES), st.sampled_from([None, *FORMATS]), st.randoms())
+def test_no_damage_to_a_file_ends_in_anything_but_a_sentence(
+    tmp_path: Path, example: Example, form: str | None, rng: Random
+) -> None:
+    values = list(re.finditer(r'(?<=: )("[^"]*"|-?[0-9.]+)|(?<=,)[^,\n]*(?=[,\n])', example.good))
+    start, end = rng.choice(values).span()
+    wrong = rng.choice(["null", "-1", "1.5", '"x"', "{}", "[[]]", "true", "1e999", "9" * 25, ""])
+    path = example.write(tmp_path, example.good[:start] + wrong + example.good[end:])
+    with contextlib.suppress(WorkloadError):
+        for session in SessionFile(path, form or example.format):
+            Inspection().add(session)
 
 
 def test_a_missing_file_names_its_neighbour(tmp_path: Path) -> None:

@@ -294,6 +294,7 @@ def test_our_own_form_is_checked(tmp_path: Path) -> None:
     for turn, says in (
         ({"messages": asked("x"), "max_output_tok": 0}, "max_output_tok must be at least 1"),
         ({"messages": asked("x"), "max_output_tok": 1, "gap_s": -1}, "gap_s must be at least 0"),
+        ({"messages": asked("x"), "max_output_tok": 1, "n_output_tok": -1}, "n_output_tok must"),
         ({"messages": [{"content": "x"}], "max_output_tok": 1}, "an object with a role"),
     ):
         with pytest.raises(WorkloadError, match=says):

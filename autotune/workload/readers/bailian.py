@@ -15,7 +15,7 @@ from autotune.workload.lengths import Recorded, Requests
 from autotune.workload.readers.driver import Clock
 from autotune.workload.readers.grouping import OpenSessions
 from autotune.workload.readers.source import Source
-from autotune.workload.readers.units import NonNegative, Time
+from autotune.workload.readers.units import Count, Time
 
 _BLOCK_TOK = 16
 
@@ -24,8 +24,8 @@ class _Row(msgspec.Struct, gc=False):
     chat_id: int
     parent_chat_id: int
     timestamp: Time
-    input_length: NonNegative
-    output_length: NonNegative
+    input_length: Count
+    output_length: Count
     hash_ids: list[int] = []
 
 

@@ -34,6 +34,7 @@ def _checked(session: Session, line: int) -> Session:
         check_messages(list(turn.messages))
         if turn.max_output_tok < 1:
             raise BadRow(f"turns[{place}].max_output_tok must be at least 1")
-        if turn.gap_s < 0:
-            raise BadRow(f"turns[{place}].gap_s must be at least 0")
+        for name in ("gap_s", "n_input_tok", "n_output_tok"):
+            if (getattr(turn, name) or 0) < 0:
+                raise BadRow(f"turns[{place}].{name} must be at least 0")
     return session

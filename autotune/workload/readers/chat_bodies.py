@@ -16,7 +16,7 @@ from autotune.workload.readers.complaint import BadRow
 from autotune.workload.readers.dialogue import check_messages
 from autotune.workload.readers.driver import each
 from autotune.workload.readers.source import Source
-from autotune.workload.readers.units import SomeId
+from autotune.workload.readers.units import MAX_TOK, SomeId
 
 _MAX_OUTPUT_TOK = 256
 """SGLang's default for rows without ``max_tokens``."""
@@ -80,7 +80,7 @@ def _cap(body: Body) -> int:
         cap = body.get(key)
         if cap is None:
             continue
-        if not isinstance(cap, int) or isinstance(cap, bool) or cap < 1:
-            raise BadRow(f"{key} must be a whole number of at least 1, not {cap!r}")
+        if not isinstance(cap, int) or isinstance(cap, bool) or not 1 <= cap <= MAX_TOK:
+            raise BadRow(f"{key} must be a whole number from 1 to {MAX_TOK}, not {cap!r}")
         return cap
     return _MAX_OUTPUT_TOK

@@ -24,7 +24,7 @@ from autotune.workload.readers.dialogue import (
 )
 from autotune.workload.readers.driver import each
 from autotune.workload.readers.source import Source
-from autotune.workload.readers.units import NonNegative, SomeId
+from autotune.workload.readers.units import Count, SomeId
 
 
 class _Said(msgspec.Struct):
@@ -67,7 +67,7 @@ def _message(said: _Said, place: int) -> Message:
 
 class _AgentTurn(msgspec.Struct):
     messages: list[dict[str, Any]]
-    prompt_tokens: NonNegative | None = None
+    prompt_tokens: Count | None = None
 
 
 _agent_turns = msgspec.json.Decoder(list[_AgentTurn])

@@ -59,6 +59,8 @@ def reason_of(error: Exception, raw: bytes) -> BadRow:
         return _missing(missing.group(1), where, raw)
     if expected := _EXPECTED.match(text):
         return _unexpected(expected, where, raw)
+    if "out of range" in text:
+        return BadRow(f"{where or 'a number'} is out of range: whole numbers have 64 bits")
     if "truncated" in text:
         return BadRow(
             "the row is cut off", "the file may still be written, or its copy ended early"

@@ -10,6 +10,7 @@ from autotune.workload.lengths import Recorded, Requests
 from autotune.workload.readers.complaint import BadRow
 from autotune.workload.readers.driver import Clock, each_of_table
 from autotune.workload.readers.source import Source
+from autotune.workload.readers.units import MAX_TOK
 
 AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 BURST_GPT = ("Timestamp", "Request tokens", "Response tokens")
@@ -70,8 +71,8 @@ def _moment_s(cell: str) -> float:
 
 def _count(row: Mapping[str, str], column: str) -> int:
     number = _number(row, column)
-    if number < 0 or number != int(number):
-        raise BadRow(f"{column} must be a whole number of at least 0, not {row[column]!r}")
+    if not 0 <= number <= MAX_TOK or number != int(number):
+        raise BadRow(f"{column} must be a whole number from 0 to {MAX_TOK}, not {row[column]!r}")
     return int(number)
 
 

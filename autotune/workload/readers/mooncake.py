@@ -25,7 +25,7 @@ from autotune.workload.readers.complaint import BadRow
 from autotune.workload.readers.dialogue import MAX_OUTPUT_TOK, check_messages, user
 from autotune.workload.readers.grouping import OpenSessions
 from autotune.workload.readers.source import Source
-from autotune.workload.readers.units import NonNegative, SomeId, Time
+from autotune.workload.readers.units import Count, SomeId, Time
 
 _BLOCK_TOK = 512
 _LOOK_AT = 1_000
@@ -38,8 +38,8 @@ _CELL_ROWS = 4_096
 
 class _Row(msgspec.Struct, gc=False):
     timestamp: Time | None = None
-    input_length: NonNegative | None = None
-    output_length: NonNegative | None = None
+    input_length: Count | None = None
+    output_length: Count | None = None
     hash_ids: list[int] = []
     session_id: SomeId | None = None
     delay: Time | None = None

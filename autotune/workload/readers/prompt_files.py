@@ -13,7 +13,7 @@ from autotune.workload.readers.complaint import BadRow
 from autotune.workload.readers.dialogue import MAX_OUTPUT_TOK, role_of
 from autotune.workload.readers.driver import Clock, each, each_of_table
 from autotune.workload.readers.source import Source
-from autotune.workload.readers.units import Positive, SomeId, Time
+from autotune.workload.readers.units import MAX_TOK, Positive, SomeId, Time
 
 PROMPTS = ("prompt", "instruction", "question")
 """Columns that hold a prompt, the first that is there; guidellm's names without the vague ones."""
@@ -26,7 +26,7 @@ _table_row = msgspec.json.Decoder(dict[str, Any])
 
 def guidellm(source: Source) -> Iterator[Recorded]:
     """A session per row: ``prompt``, or ``prompt_0``, ``prompt_1``, … after each other."""
-    if source.head(4096).lstrip()[:1] in (b"{", b"["):
+    if source.is_json:
         return each(source, _table_row, _from_columns)
     return each_of_table(source, (), _from_cells)
 
@@ -75,8 +75,8 @@ def _as_count(row: Mapping[str, Any], names: tuple[str, ...], end: str) -> int |
         number = float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if number < 1 or number != int(number):
-        raise BadRow(f"{names[0]}{end} must be a whole number of at least 1, not {value!r}")
+    if not 1 <= number <= MAX_TOK or number != int(number):
+        raise BadRow(f"{names[0]}{end} must be a whole number from 1 to {MAX_TOK}, not {value!r}")
     return int(number)
 
 

@@ -80,6 +80,11 @@ class Source:
         """Says that this row cannot be used; returns where reading goes on all the same."""
         self._on_bad(self.error(line + bad.n_lines_down, bad.reason, bad.hint))
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the file begins as JSON does; else it is taken for a table."""
+        return self.head(4096).lstrip()[:1] in (b"{", b"[")
+
     def head(self, n_bytes: int) -> bytes:
         """The first bytes, unpacked, without a byte order mark."""
         with self._opened() as stream:
@@ -148,6 +153,8 @@ class Source:
 
     def table(self, columns: Sequence[str] = ()) -> Iterator[tuple[int, Mapping[str, str]]]:
         """The rows of a CSV file with a header line, in which these columns must be."""
+        if self.is_json:
+            raise self.error(1, "this is JSON, not a table with a header")
         csv.field_size_limit(MAX_ROW_BYTES)
         reader = csv.DictReader(self._text_lines(), strict=True)
         while True:

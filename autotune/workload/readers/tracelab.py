@@ -18,7 +18,7 @@ from autotune.workload.model import GapKind
 from autotune.workload.readers.complaint import BadRow
 from autotune.workload.readers.grouping import OpenSessions
 from autotune.workload.readers.source import Source
-from autotune.workload.readers.units import NonNegative, Time
+from autotune.workload.readers.units import Count, Time
 
 _BLOCK_TOK = 128
 """Fine enough for prompts of 100k tokens; the recordings name no size."""
@@ -36,11 +36,11 @@ class _Tool(msgspec.Struct):
 
 class _Row(msgspec.Struct):
     session_id: str
-    input_tokens_total: NonNegative
-    output_tokens: NonNegative
+    input_tokens_total: Count
+    output_tokens: Count
     provider: str = ""
-    round_index: NonNegative = 0
-    prefix_tokens: NonNegative = 0
+    round_index: Count = 0
+    prefix_tokens: Count = 0
     timing_events: list[_Event] = []
     tools: list[_Tool] = []
 

@@ -16,7 +16,7 @@ from autotune.workload.lengths import Recorded, Requests
 from autotune.workload.model import GapKind
 from autotune.workload.readers.complaint import BadRow, reason_of
 from autotune.workload.readers.source import Source
-from autotune.workload.readers.units import NonNegative, Positive, Time
+from autotune.workload.readers.units import Count, Positive, Time
 
 _ID_MASK = 2**63 - 1
 
@@ -35,8 +35,8 @@ class _Entry(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    n_in: NonNegative = msgspec.field(name="in")
-    n_out: NonNegative = msgspec.field(name="out")
+    n_in: Count = msgspec.field(name="in")
+    n_out: Count = msgspec.field(name="out")
     t: Time = 0.0
     hash_ids: list[int] = []
     input_types: list[str] = []
