@@ -156,7 +156,7 @@ class LocalEngine:
         gate = self._free_gpus(announce)
         host = command.host or LOCAL_HOST
         port = free_port(host)
-        command = command.with_port(port).with_words(self.extra_words(number))
+        command = command.with_port(port).with_words(self.extra_words(number)).filled()
         directory.mkdir(parents=True, exist_ok=True)
         write_script(directory / "launch.sh", command, self.env, number)
         process = ServerProcess(
@@ -226,6 +226,8 @@ class LocalEngine:
         wall_s = time.monotonic() - process.started_mono_s
         url = address(command.host, port)
         info = fetch_server_info(url, api_key=command.api_key)
+        if self.command.version is None:  # the first server that answers tells it
+            self.command = self.command.for_version(versions_of(info).get("sglang"))
         scrub(process.log, command.secrets())
         return LocalServer(
             process,

@@ -128,10 +128,20 @@ class LaunchCommand:
         return None if key is None else str(key)
 
     @property
-    def config_file(self) -> str | None:
-        """SGLang's own ``--config FILE``; inside a container it is another machine's file."""
+    def shows_flags(self) -> bool:
+        """Whether these words are all that the server gets: no script of the user adds any."""
         placement = Placement.of(self.argv)
-        if image_index(self.argv) is not None:
+        return placement.is_sure and FLAGS_HERE not in placement.words
+
+    @property
+    def config_file(self) -> str | None:
+        """SGLang's own ``--config FILE``.
+
+        None also where the word may mean something else (a script of the user), and inside a
+        container, whose files are not those of this machine.
+        """
+        placement = Placement.of(self.argv)
+        if not self.shows_flags or image_index(self.argv) is not None:
             return None
         return config_path(placement.words[placement.first :])
 
