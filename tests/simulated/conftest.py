@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class Server:
         port: int | None = None,
         quiet: bool = True,
         startup_speed: float = 2000.0,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.port = port if port is not None else free_port()
         self.log_path = log
@@ -42,6 +44,7 @@ class Server:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
+                env=os.environ | dict(env or {}),
             )
 
     @property
