@@ -32,7 +32,7 @@ def _table(found: Inspection) -> list[str]:
     if found.output_tok.n:
         lines.append(_row("output tokens", found.output_tok, _estimated(found, "output")))
     for kind, gaps in found.gaps_ms.items():
-        if gaps.n:
+        if gaps.total:  # in a chat log without times all are 0
             lines.append(_gap_row(_TITLES[kind], gaps))
     return lines
 

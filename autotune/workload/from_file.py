@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import median
 
 from autotune.workload.fitting import fitted, fitted_lengths
-from autotune.workload.lengths import LENGTH_ONLY, Corpus, LengthSession, Recorded
+from autotune.workload.lengths import CHARS_PER_TOK, LENGTH_ONLY, Corpus, LengthSession, Recorded
 from autotune.workload.model import Session, Workload
 from autotune.workload.readers import SessionFile
 
@@ -31,8 +31,8 @@ def workload_from(path: Path, *, seed: int = 0, format_name: str | None = None) 
     """The sessions of a file, in an order that depends on the seed alone.
 
     Whatever the length of the file, at most ``MAX_SESSIONS`` are kept. The reference turn is the
-    median recorded answer. The temperature is the one that at least nine in ten rows name, each row
-    being sent with its own where it has one; 0.6 where they do not agree.
+    median recorded answer, of 216 tokens where none is recorded. The temperature is the one that
+    nine in ten sessions name, else 0.6; a session that names its own is sent with that.
 
     Raises:
         WorkloadError: the file cannot be read, or a row is bad.
@@ -118,10 +118,16 @@ def _bytes_of(session: Recorded) -> int:
     )
 
 
-def output_lengths(session: Recorded) -> Iterable[int]:
-    """The recorded lengths of the answers, where they are known."""
-    requests = session.requests if isinstance(session, LengthSession) else session.turns
-    return (r.n_output_tok for r in requests if r.n_output_tok is not None)
+def output_lengths(session: Recorded) -> Iterator[float]:
+    """Lengths of the recorded answers: as the file tells them, or estimates from their text."""
+    if isinstance(session, LengthSession):
+        yield from (request.n_output_tok for request in session.requests)
+        return
+    for turn in session.turns:
+        if turn.n_output_tok is not None:
+            yield turn.n_output_tok
+        elif turn.answer:
+            yield len(turn.answer) / CHARS_PER_TOK
 
 
 def _reference_output_tok(sessions: Iterable[Recorded]) -> int:

@@ -87,11 +87,11 @@ class Requests:
         gap_s: float = 0.0,
         gap_kind: GapKind = "tool",
     ) -> None:
-        """The next request; block ids are 64-bit numbers, with or without a sign."""
+        """The next request; of longer block ids the last 64 bits are kept."""
         try:
             now = array("q", ids)
         except OverflowError:
-            now = array("q", [n if n < 2**63 else n - 2**64 for n in ids])
+            now = array("q", [(n + 2**63) % 2**64 - 2**63 for n in ids])
         kept = _n_common(self._before, now) if self._requests else 0
         blocks = now[kept:] if kept else now
         self._requests.append(

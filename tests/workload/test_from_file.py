@@ -81,6 +81,10 @@ def test_a_sample_of_long_sessions_is_smaller_but_as_fair() -> None:
 
 def test_the_reference_turn_is_the_median_recorded_answer(tmp_path: Path) -> None:
     assert workload_named(length_file(tmp_path, 9, n_output_tok=77)).reference_output_tok == 77
+    answered: dict[str, object] = {
+        "messages": [*asked("x"), {"role": "assistant", "content": "y" * 410}]
+    }
+    assert workload_named(chat_file(tmp_path, answered)).reference_output_tok == 100
     chat = chat_file(tmp_path, {"messages": asked("x")})
     assert workload_named(chat).reference_output_tok == 216
 

@@ -42,7 +42,7 @@ class _Chain:
         self.add(row)
 
     def add(self, row: _Row) -> None:
-        gap_s = max(0.0, row.timestamp - self._at_s)
+        gap_s = round(max(0.0, row.timestamp - self._at_s), 6)
         self.requests.add(
             row.input_length, row.output_length, row.hash_ids, gap_s=gap_s, gap_kind="human"
         )
