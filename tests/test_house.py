@@ -15,7 +15,10 @@ import autotune
 
 PACKAGE = Path(autotune.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-COMMANDS = ("optimize", "measure", "show", "pareto", "export", "report", "dashboard", "space")
+COMMANDS = (
+    "optimize", "measure", "show", "pareto", "export", "report", "dashboard", "space",
+    "diagnose",
+)  # fmt: skip
 HEAVY = ("optuna", "optuna_dashboard", "plotly", "scipy", "httpx", "numpy")
 
 FOUNDATION = {"autotune", "errors", "events"}

@@ -22,6 +22,7 @@ COMMANDS = {
     "dashboard": "the Optuna dashboard on a study, on 127.0.0.1",
     "space": "list, show and check search spaces",
     "workload": "list and inspect workloads; check and convert workload files",
+    "diagnose": "why a server failed, from its log: the line, the remedy, what a study would do",
     "simulate": "run the simulated SGLang server alone, with SGLang's own flags",
 }
 

@@ -24,7 +24,7 @@ from autotune.engine.gpu import MemoryGate, foreign_users, visible_gpus
 from autotune.engine.ports import LOCAL_HOST, free_port, port_of
 from autotune.engine.process import ServerProcess, StopPatience, StopReport
 from autotune.engine.sglang.command import MASK, LaunchCommand
-from autotune.engine.sglang.diagnose import diagnose, last_words, read_log, stage_of
+from autotune.engine.sglang.diagnose import diagnose_file, last_words, read_log, stage_of
 from autotune.engine.sglang.environment import fakes
 from autotune.engine.sglang.readback import effective_settings, fetch_server_info, versions_of
 from autotune.engine.sglang.readiness import ReadyProbe, StartupLog
@@ -357,4 +357,4 @@ def _gpus_used(info: Mapping[str, Any]) -> int:
 
 def _diagnosed(log: Path, status: int | None, ready: bool, secrets: Sequence[str]) -> Failure:
     scrub(log, secrets)
-    return diagnose(read_log(log), status, ready)
+    return diagnose_file(log, status, ready)
