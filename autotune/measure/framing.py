@@ -7,8 +7,9 @@ change what is found in them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 Read = tuple[float, bytes]
@@ -34,8 +35,9 @@ class Body:
 
     @classmethod
     def of(cls, reads: Sequence[Read]) -> Body:
-        ends = tuple(accumulate(len(data) for _, data in reads))
-        return cls(b"".join(data for _, data in reads), ends, [at_s for at_s, _ in reads])
+        times = [at_s for at_s, _ in reads]
+        pieces = [data for _, data in reads]
+        return cls(b"".join(pieces), list(accumulate(map(len, pieces))), times)
 
     def after(self, place: int) -> Body:
         """The bytes from ``place`` on."""
@@ -92,11 +94,11 @@ def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
 
 def _dechunk(raw: Body) -> tuple[Body, bool]:
     """The payload of chunked coding (RFC 9112, 7.1), and whether the closing chunk came."""
-    data, raw_ends = raw.data, raw.ends
+    data, raw_ends = raw.data, [*raw.ends, len(raw.data) + 1]  # the last one ends no search
     pieces: list[bytes] = []
     ends: list[int] = []
-    n_bytes = place = n_reads = 0
-    complete = False
+    n_bytes = place = 0
+    raw_end, complete = raw_ends[0], False
     while (line_end := data.find(b"\r\n", place)) >= 0:
         size = _chunk_size(data[place:line_end])
         if size == 0:
@@ -104,16 +106,18 @@ def _dechunk(raw: Body) -> tuple[Body, bool]:
             break
         begin = line_end + 2
         piece = data[begin : begin + size]
-        while n_reads < len(raw_ends) and raw_ends[n_reads] <= begin + len(piece):
-            ends.append(n_bytes + max(0, raw_ends[n_reads] - begin))
-            n_reads += 1
+        place = begin + len(piece)
+        while raw_end <= place:
+            ends.append(n_bytes + max(0, raw_end - begin))
+            raw_end = raw_ends[len(ends)]
         pieces.append(piece)
         n_bytes += len(piece)
-        place = begin + size + 2
-    ends += [n_bytes] * (len(raw_ends) - n_reads)
+        place += 2
+    ends += [n_bytes] * (len(raw.ends) - len(ends))
     return Body(b"".join(pieces), ends, raw.times), complete
 
 
+@lru_cache(maxsize=1024)  # events differ little in length
 def _chunk_size(line: bytes) -> int:
     digits = line.partition(b";")[0].strip()
     if not digits or digits.strip(b"0123456789abcdefABCDEF"):
@@ -121,26 +125,47 @@ def _chunk_size(line: bytes) -> int:
     return int(digits, 16)
 
 
-def split_events(body: Body) -> list[Read]:
+def split_events(body: Body) -> Iterator[Read]:
     """The ``data`` of each server-sent event, at the time its last byte came.
 
     Lines end with LF, CRLF or CR; comments and other fields are passed over; several ``data``
     lines of one event are joined with LF (WHATWG HTML, 9.2). What is left at the end counts as an
     event although its blank line is missing.
     """
-    events: list[Read] = []
-    lines: list[bytes] = []
+    if b"\r" in body.data:
+        body = _with_line_feeds(body)
     ends, times = body.ends, body.times
+    parts: list[bytes] = []
     end = read = 0
-    for line in body.data.splitlines(keepends=True):
-        end += len(line)
-        if line.startswith(b"data:"):
-            lines.append(line[5:].rstrip(b"\r\n").removeprefix(b" "))
-        elif lines and line in (b"\n", b"\r\n", b"\r"):
+    lines = body.data.split(b"\n")
+    rest = lines.pop()  # what no line feed ends
+    for line in lines:
+        end += len(line) + 1
+        if line:
+            if line.startswith(b"data:"):
+                parts.append(line[6:] if line.startswith(b"data: ") else line[5:])
+        elif parts:
             while ends[read] < end:
                 read += 1
-            events.append((times[read], lines[0] if len(lines) == 1 else b"\n".join(lines)))
-            lines.clear()
-    if lines:
-        events.append((times[-1], b"\n".join(lines)))
-    return events
+            yield times[read], parts[0] if len(parts) == 1 else b"\n".join(parts)
+            parts.clear()
+    if rest.startswith(b"data:"):
+        parts.append(rest[5:].removeprefix(b" "))
+    if parts:
+        yield times[-1], b"\n".join(parts)
+
+
+def _with_line_feeds(body: Body) -> Body:
+    """The same text with LF alone; a CRLF has come once both of its bytes have."""
+    pieces: list[bytes] = []
+    ends: list[int] = []
+    begin = n_bytes = 0
+    for raw_end in body.ends:
+        is_split = body.data[raw_end - 1 : raw_end + 1] == b"\r\n" and raw_end > begin
+        end = raw_end - is_split
+        piece = body.data[begin:end].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        pieces.append(piece)
+        n_bytes += len(piece)
+        ends.append(n_bytes)
+        begin = end
+    return Body(b"".join(pieces), ends, body.times)

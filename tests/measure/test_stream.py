@@ -143,7 +143,7 @@ def test_events_do_not_depend_on_the_split(
 
 
 def test_an_event_of_several_lines_is_joined() -> None:
-    assert split_events(Body.of([(1.0, b"data: a\ndata: b\n\n")])) == [(1.0, b"a\nb")]
+    assert list(split_events(Body.of([(1.0, b"data: a\ndata: b\n\n")]))) == [(1.0, b"a\nb")]
 
 
 def test_tokens_arrive_when_the_last_byte_of_their_event_does() -> None:
