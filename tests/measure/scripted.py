@@ -20,7 +20,7 @@ class Exchange:
     def __init__(self, number: int, head: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         self.number = number
         self.head = head
-        self.body: dict[str, Any] = json.loads(body)
+        self.body: dict[str, Any] = json.loads(body or b"{}")
         self.began_s = time.perf_counter()
         self.ended_s = float("inf")
         self.wrote_s: list[float] = []
@@ -71,10 +71,14 @@ async def say_nothing(exchange: Exchange) -> None:
 
 
 class ScriptedServer:
-    """Runs a script for each request, in a thread with a loop of its own."""
+    """Runs a script for each request, in a thread with a loop of its own.
 
-    def __init__(self, script: Script) -> None:
-        self.script = script
+    Args:
+        looked_at: the script of GET requests, which are no exchanges: by default there is nothing.
+    """
+
+    def __init__(self, script: Script, looked_at: Script | None = None) -> None:
+        self.script, self._looked_at = script, looked_at or refuse("404 Not Found")
         self.exchanges: list[Exchange] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
@@ -135,6 +139,9 @@ class ScriptedServer:
                     if line.lower().startswith("content-length:")
                 )
                 body = await reader.readexactly(length)
+                if head.startswith("GET "):
+                    await self._looked_at(Exchange(-1, head, body, writer))
+                    return
                 exchange = Exchange(len(self.exchanges), head, body, writer)
                 self.exchanges.append(exchange)
                 try:
