@@ -34,7 +34,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command("list", short_help="workloads that come with autotune, and file formats")
 def list_workloads() -> None:
     """The workloads that come with autotune, and the file formats it reads."""
     from autotune.workload import workload_named
@@ -49,7 +49,7 @@ def list_workloads() -> None:
         click.echo(f"  {form.name:14} {form.title}")
 
 
-@command.command("inspect")
+@command.command("inspect", short_help="lengths, gaps, arrivals, prefix reuse, and what to mind")
 @click.argument("name")
 @_format
 @click.option(
@@ -103,7 +103,7 @@ def _add_file(found: Inspection, name: str, form: str | None, animate: bool) -> 
     return facts
 
 
-@command.command("convert")
+@command.command("convert", short_help="write a file in our own form")
 @click.argument("file")
 @click.option(
     "--to", type=click.Choice(["sessions"]), default="sessions", show_default=True,
@@ -136,7 +136,7 @@ def convert(
     click.echo(f"{target}: {n_written:,} sessions from {file} ({sessions.format.name})")
 
 
-@command.command("check")
+@command.command("check", short_help="read every row of a file: what is wrong and where")
 @click.argument("file")
 @_format
 def check(file: str, form: str | None) -> None:

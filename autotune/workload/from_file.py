@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+import msgspec
+
 from autotune.workload.fitting import fitted, fitted_lengths
 from autotune.workload.lengths import CHARS_PER_TOK, LENGTH_ONLY, Corpus, LengthSession, Recorded
 from autotune.workload.model import Session, Workload
@@ -32,7 +34,9 @@ def workload_from(path: Path, *, seed: int = 0, format_name: str | None = None) 
 
     Whatever the length of the file, at most ``MAX_SESSIONS`` are kept. The reference turn is the
     median recorded answer, of 216 tokens where none is recorded. The temperature is the one that
-    nine in ten sessions name, else 0.6; a session that names its own is sent with that.
+    nine in ten sessions name, else 0.6; a session that names its own is sent with that. Arrival
+    times are compressed by the share of the sessions that is played, so that a replay has the
+    recorded rate.
 
     Raises:
         WorkloadError: the file cannot be read, or a row is bad.
@@ -45,7 +49,8 @@ def workload_from(path: Path, *, seed: int = 0, format_name: str | None = None) 
     corpus = Corpus(seed, path.name)
 
     def session(number: int, context_tok: int | None) -> Session:
-        recorded = sample.sessions[number]
+        n_played = n_kept - n_held_out if number < n_kept - n_held_out else n_held_out
+        recorded = _sooner(sample.sessions[number], n_played / sample.n_seen)
         if isinstance(recorded, LengthSession):
             return corpus.session(fitted_lengths(recorded, context_tok))
         return fitted(recorded, context_tok)
@@ -60,6 +65,13 @@ def workload_from(path: Path, *, seed: int = 0, format_name: str | None = None) 
         n_held_out=n_held_out,
         notes=_notes(sample, file.n_skipped),
     )
+
+
+def _sooner(session: Recorded, share: float) -> Recorded:
+    """The session at this share of the time since the start of the trace."""
+    if session.start_s is None:
+        return session
+    return msgspec.structs.replace(session, start_s=session.start_s * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +169,8 @@ def _notes(sample: Sample, n_skipped: int) -> tuple[str, ...]:
         notes.append(LENGTH_ONLY)
     if len(sample.sessions) < sample.n_seen:
         notes.append(f"a sample of {len(sample.sessions):,} of {sample.n_seen:,} sessions")
+    if any(session.start_s is not None for session in sample.sessions):
+        notes.append("arrival times are compressed to the recorded rate of the whole file")
     if n_skipped:
         notes.append(f"{n_skipped:,} failed requests of the recording are left out")
     return tuple(notes)

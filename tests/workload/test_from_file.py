@@ -79,6 +79,13 @@ def test_a_sample_of_long_sessions_is_smaller_but_as_fair() -> None:
     assert 0.85 < early / late < 1.15
 
 
+def test_a_replay_has_the_recorded_rate(tmp_path: Path) -> None:
+    path = length_file(tmp_path, 1_000)  # one millisecond apart
+    for load, n in ((workload_named(path), 700), (workload_named(path).held_out(), 300)):
+        starts = sorted(load.session(number).start_s or 0.0 for number in range(n))
+        assert n / (starts[-1] - starts[0]) == pytest.approx(1_000, rel=0.02)
+
+
 def test_the_reference_turn_is_the_median_recorded_answer(tmp_path: Path) -> None:
     assert workload_named(length_file(tmp_path, 9, n_output_tok=77)).reference_output_tok == 77
     answered: dict[str, object] = {
@@ -105,9 +112,10 @@ def test_the_temperature_is_that_of_the_rows_if_they_agree(
 def test_notes_say_what_the_text_is(tmp_path: Path) -> None:
     assert workload_named(length_file(tmp_path, 3)).notes == (
         "length-only: the text comes from the built-in corpus",
+        "arrival times are compressed to the recorded rate of the whole file",
     )
     assert workload_named(chat_file(tmp_path, {"messages": asked("x")})).notes == ()
-    assert "1 failed requests" in workload_named(str(BY_NAME["burstgpt"].write(tmp_path))).notes[1]
+    assert "1 failed requests" in workload_named(str(BY_NAME["burstgpt"].write(tmp_path))).notes[2]
 
 
 @pytest.mark.parametrize("context_tok", [64, 300, 2_048])
