@@ -27,6 +27,7 @@ from autotune.measure.client import Endpoint, Flight
 from autotune.measure.records import RequestRecord
 from autotune.measure.stream import Read, read_record
 from benchmarks.load import Load, body_of, extra_of, messages_of
+from benchmarks.output import ROOT
 from benchmarks.script import Script
 
 Arrivals = list[tuple[float, int]]
@@ -274,6 +275,7 @@ def cost_of(name: str, url: str, load: Load, n_requests: int) -> Cost:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.clients", *words],
         stdout=subprocess.PIPE,
+        cwd=ROOT,
         check=True,
     )
     return msgspec.json.decode(done.stdout, type=Cost)

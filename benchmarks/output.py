@@ -15,6 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 
+ROOT = Path(__file__).parent.parent
+"""Where child processes find this package."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What one benchmark found.

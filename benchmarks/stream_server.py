@@ -17,6 +17,7 @@ from typing import Self
 
 import msgspec
 
+from benchmarks.output import ROOT
 from benchmarks.script import EVENTS, HEAD, Script, Sent, Truth, ending
 
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -156,6 +157,7 @@ class StreamServer:
             [sys.executable, "-m", "benchmarks.stream_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            cwd=ROOT,
             text=True,
         )
         assert self._process.stdout is not None
