@@ -171,6 +171,7 @@ def test_reading_is_lazy(form: str, tmp_path: Path) -> None:
         ("short.csv", b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-01-01 00:00:00,3\n",
          "line 2: 2 cells where the header names 3"),
         ("other.csv", b"TIMESTAMP,ContextTokns,GeneratedTokens\n1,2,3\n", "no known format"),
+        ("json_names.csv", b"text,messages,requests\n1,2,3\n", "no known format"),
         ("long.csv", b"prompt,output_tokens_count\nx,3,4\n", "line 2: 3 cells where the header"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",

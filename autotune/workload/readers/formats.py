@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from autotune.errors import WorkloadError, nearest
 from autotune.workload.lengths import Recorded
@@ -28,6 +28,10 @@ Row = Mapping[str, Any]
 """The first row as far as it was looked at; the columns of a CSV file, without values."""
 
 
+Kind = Literal["json", "table"]
+_TABLE: frozenset[Kind] = frozenset({"table"})
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """A file format.
@@ -37,12 +41,14 @@ class Format:
         title: for a list of formats.
         read: the sessions of a file, one at a time.
         fits: whether the first row looks like this format.
+        kinds: whether files are JSON, CSV tables, or either.
     """
 
     name: str
     title: str
     read: Callable[[Source], Iterator[Recorded]]
     fits: Callable[[Row], bool]
+    kinds: frozenset[Kind] = frozenset({"json"})
 
 
 def format_named(name: str) -> Format:
@@ -63,8 +69,8 @@ def format_of(path: Path) -> Format:
     Raises:
         WorkloadError: no format fits, or several do.
     """
-    row = _first_row(path)
-    fitting = [form for form in FORMATS.values() if form.fits(row)]
+    kind, row = _first_row(path)
+    fitting = [form for form in FORMATS.values() if kind in form.kinds and form.fits(row)]
     if len(fitting) == 1:
         return fitting[0]
     hint = f"name it with --format: {', '.join(form.name for form in fitting or FORMATS.values())}"
@@ -74,18 +80,18 @@ def format_of(path: Path) -> Format:
     raise WorkloadError(f"{path} may be in several formats: its first row has {has}", hint=hint)
 
 
-def _first_row(path: Path) -> Row:
+def _first_row(path: Path) -> tuple[Kind, Row]:
     head = Source(path).head(_HEAD_BYTES)
     if not head.strip():
         raise WorkloadError(f"{path} is empty")
     text = head.decode(errors="replace").lstrip()
     if text[0] not in "{[":
         columns = text.splitlines()[0].split(",")
-        return dict.fromkeys(column.strip().strip('"') for column in columns)
+        return "table", dict.fromkeys(column.strip().strip('"') for column in columns)
     row = beginning(text)
     while isinstance(row, list):
         row = row[0] if row else None
-    return row if isinstance(row, dict) else {}
+    return "json", row if isinstance(row, dict) else {}
 
 
 def _items(row: Row, *keys: str) -> Any:  # noqa: ANN401 (from JSON)
@@ -168,6 +174,7 @@ _ALL = (
         "prompts, as JSON lines or CSV: prompt, or prompt_0, prompt_1, …",
         prompt_files.guidellm,
         lambda row: any(name in row or f"{name}_0" in row for name in prompt_files.PROMPTS),
+        frozenset({"json", "table"}),
     ),
     Format(
         "aiperf",
@@ -204,12 +211,14 @@ _ALL = (
         "Azure LLM inference, CSV",
         csv_traces.azure,
         lambda row: all(column in row for column in csv_traces.AZURE),
+        _TABLE,
     ),
     Format(
         "burstgpt",
         "BurstGPT, CSV; failed requests are left out",
         csv_traces.burst_gpt,
         lambda row: all(column in row for column in csv_traces.BURST_GPT),
+        _TABLE,
     ),
 )
 FORMATS: Mapping[str, Format] = {form.name: form for form in _ALL}
