@@ -171,9 +171,16 @@ def _tpot(record: RequestRecord) -> float | None:
 
 
 def _steps(record: RequestRecord) -> Iterator[tuple[float, int]]:
-    """``(seconds since the event before, new tokens)`` of each event but the first."""
-    for (before_s, before_tok), (at_s, so_far) in pairwise(record.arrivals):
-        yield at_s - before_s, so_far - before_tok
+    """``(seconds since the event before, new tokens)`` of each event but the first.
+
+    An event whose count did not grow is none: where a total is spread over the events by their
+    text, a short piece may be given no token of its own.
+    """
+    before_s, before_tok = record.arrivals[0]
+    for at_s, so_far in record.arrivals[1:]:
+        if so_far > before_tok:
+            yield at_s - before_s, so_far - before_tok
+            before_s, before_tok = at_s, so_far
 
 
 def _gaps(good: Sequence[RequestRecord]) -> dict[str, Any]:
