@@ -34,7 +34,7 @@ Costs = dict[str, list[Cost]]
 
 def run(quick: bool) -> Result:
     """Plays the loads with every client that can be imported; in a hurry the reference only."""
-    loads = {"batch": replace(_REFERENCE, n_events=50)} if quick else {
+    loads = {"batch": replace(_REFERENCE, n_events=40)} if quick else {
         "batch": _REFERENCE,
         "one by one": _ONE_BY_ONE,
     }  # fmt: skip

@@ -14,7 +14,6 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-
 ROOT = Path(__file__).parent.parent
 """Where child processes find this package."""
 
