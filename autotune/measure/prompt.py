@@ -18,7 +18,13 @@ _PATHS: Mapping[Api, str] = {
     "completions": "/v1/completions",
     "generate": "/generate",
 }
-_NOT_SAMPLING = frozenset({"messages", "prompt", "text", "tools", "tool_choice", "response_format"})
+_SAMPLING = frozenset(
+    {
+        "temperature", "top_p", "top_k", "min_p", "stop", "stop_token_ids", "ignore_eos",
+        "frequency_penalty", "presence_penalty", "repetition_penalty", "skip_special_tokens",
+    }
+)  # fmt: skip
+"""Keys of a chat request that are sampling parameters of ``/generate``, which refuses all others."""
 
 
 def request_of(
@@ -38,7 +44,7 @@ def request_of(
     """
     body: dict[str, Any]
     if api == "generate":
-        sampling = {name: value for name, value in extra.items() if name not in _NOT_SAMPLING}
+        sampling = {name: value for name, value in extra.items() if name in _SAMPLING}
         limits = {"temperature": temperature, "max_new_tokens": max_output_tok}
         body = {
             "text": as_text(messages),
