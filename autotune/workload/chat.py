@@ -37,7 +37,7 @@ def chat(seed: int = 0) -> Workload:
 def _session(seed: int, number: int, context_tok: int) -> Session:
     pen = Pen(f"chat:{seed}:{number}")
     max_output_tok = min(_MAX_OUTPUT_TOK, max(1, context_tok // 8))
-    room, most_chars = Room(context_tok, max_output_tok), _chars(context_tok * 0.55)
+    room, most_chars = Room(context_tok, max_output_tok), _chars(context_tok * 0.5)
     # In ascending order, as a conversation grows, every prompt is a fair draw from the trace.
     wanted = sorted(at_quantile(_INPUT_TOK, pen.draw()) for _ in range(pen.pick(_N_TURNS)))
     turns: list[Turn] = []
@@ -47,6 +47,9 @@ def _session(seed: int, number: int, context_tok: int) -> Session:
         n_chars = min(most_chars, _chars(prompt_tok)) - said_chars - sum(map(len, before))
         ask = questions.follow_up if turns else questions.question
         asked = ask(pen, max(_SHORTEST_CHARS, n_chars))
+        while not (turns or room.fits(asked)) and n_chars > _SHORTEST_CHARS:
+            n_chars //= 2  # a table or a log has more tokens than prose of its length
+            asked = ask(pen, max(_SHORTEST_CHARS, n_chars))
         if turns and not room.fits(*before, asked):
             break
         room.take(*before, asked)

@@ -149,12 +149,13 @@ def recipe(pen: Pen, n_chars: int) -> str:
 
 def table(pen: Pen, n_chars: int) -> str:
     """Figures with notes, separated by semicolons."""
-    names = ["place", "remark", *(topic(pen) for _ in range(pen.number(1, 3)))]
+    names = ["place", "remark", "subject", *(topic(pen) for _ in range(pen.number(1, 2)))]
 
     def row() -> str:
-        figures = [str(round(pen.lognormal(40.0, 1.5))) for _ in names[2:]]
+        figures = [str(round(pen.lognormal(40.0, 1.5))) for _ in names[3:]]
         place = f"{pen.pick(PLACES)} {pen.pick(_PLACES_NEAR)}"
-        return "; ".join([place, f"{pen.pick(_FEELINGS)} {pen.pick(_TRADES)}", *figures])
+        remark = f"{pen.pick(_FEELINGS)} {pen.pick(_TRADES)}"
+        return "; ".join([place, remark, topic(pen), *figures])
 
     return "; ".join(names) + "\n" + fill(row, n_chars - 40, "\n")
 
