@@ -97,7 +97,7 @@ def summarize(
         queue_s=_queue(good),
         waiting_mean=seen.waiting_mean,
         foreign_mean=seen.foreign_mean,
-        n_aborted=sum(r.aborted or r.finish_reason == "abort" for r in records),
+        n_aborted=sum(r.aborted for r in records),
         n_retractions=_retractions(records, seen),
         n_sent=len(records),
         n_repeated=n_repeated,

@@ -24,7 +24,7 @@ _SAMPLING = frozenset(
         "frequency_penalty", "presence_penalty", "repetition_penalty", "skip_special_tokens",
     }
 )  # fmt: skip
-"""Keys of a chat request that are sampling parameters of ``/generate``, which refuses all others."""
+"""Keys of a chat request that are sampling parameters of ``/generate``; it refuses all others."""
 
 
 def request_of(
