@@ -77,20 +77,35 @@ def _loads(record: TrialRecord) -> str:
     return ", ".join(loads) + (f" of {', '.join(names)}" if names else "")
 
 
+_TITLES = ("load", "", "before", "after", "change", "95 %", "verdict")
+_TO_THE_RIGHT = {"before", "after", "change"}
+
+
 def _print(found: Sequence[Difference]) -> None:
-    width = 2 + max(len(difference.load) for difference in found)
-    click.echo(f"{'load':<{width}}{'':15}{'before':>12}{'after':>12}   {'change':<26}verdict")
-    told = ""
-    for difference in found:
-        change = difference.change_frac
-        load = "" if difference.load == told else difference.load
-        told = difference.load
-        span = f"{_percent(change.value)} ({_percent(change.low)} to {_percent(change.high)})"
-        click.echo(
-            f"{load:<{width}}{_NAMES[difference.metric]:15}"
-            f"{_value(difference.metric, difference.before):>12}"
-            f"{_value(difference.metric, difference.after):>12}   {span:<26}{difference.verdict}"
-        )
+    rows = [_TITLES, *(_row(difference) for difference in found)]
+    for place in range(len(rows) - 1, 1, -1):  # a load is named once
+        if rows[place][0] == rows[place - 1][0]:
+            rows[place] = ("", *rows[place][1:])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            f"{cell:>{width}}" if title in _TO_THE_RIGHT else f"{cell:<{width}}"
+            for title, cell, width in zip(_TITLES, row, widths, strict=True)
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _row(difference: Difference) -> tuple[str, ...]:
+    metric, change = difference.metric, difference.change_frac
+    return (
+        difference.load,
+        _NAMES[metric],
+        _value(metric, difference.before),
+        _value(metric, difference.after),
+        _percent(change.value),
+        f"{_percent(change.low)} to {_percent(change.high)}",
+        difference.verdict,
+    )
 
 
 def _value(metric: str, interval: Interval) -> str:

@@ -39,7 +39,7 @@ def print_phases(record: TrialRecord) -> None:
     if record.warnings:
         click.echo()
     for caveat in record.warnings:
-        say_caveat(f"{caveat.text}: {caveat.remedy}" if caveat.remedy else caveat.text)
+        say_caveat(f"{caveat.text}; {caveat.remedy}" if caveat.remedy else caveat.text)
 
 
 def say_caveat(sentence: str) -> None:
