@@ -122,8 +122,16 @@ def _introduce(campaign: Campaign) -> None:
 
 
 def _rehearse(campaign: Campaign) -> None:
-    click.echo("the baseline would be launched as (with a free port of its own):\n")
-    click.echo(campaign.engine.command_for(campaign.baseline).redacted().shell())
+    from autotune.engine.sglang.command import DEFAULT_PORT
+
+    click.echo(campaign.installed.describe())
+    for note in campaign.notes:
+        click.echo(note)
+    shown = (("the baseline", 0, campaign.baseline), ("a trial", 1, campaign.example))
+    for what, number, flags in shown:
+        command = campaign.engine.launched_as(flags, number=number, port=DEFAULT_PORT)
+        click.echo(f"\n{what} would be launched as (on a free port in place of {DEFAULT_PORT}):\n")
+        click.echo(command.redacted().shell())
     click.echo("\nnothing was started")
 
 

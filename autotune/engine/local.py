@@ -142,6 +142,13 @@ class LocalEngine:
         missing = {name: value for name, value in self.pins.items() if name not in given}
         return self.command.with_flags({**flags, **(missing if pinned else {})})
 
+    def launched_as(
+        self, flags: Flags, *, number: int, port: int, pinned: bool = True
+    ) -> LaunchCommand:
+        """The command of a trial, word for word."""
+        command = self.command_for(flags, pinned=pinned).with_port(port)
+        return command.with_words(self.extra_words(number)).filled()
+
     def launch(
         self,
         flags: Flags,
@@ -152,11 +159,10 @@ class LocalEngine:
         pinned: bool = True,
     ) -> LocalServer:
         """See ``Engine.launch``. An interrupt on the way leaves no server behind."""
-        command = self.command_for(flags, pinned=pinned)
         gate = self._free_gpus(announce)
-        host = command.host or LOCAL_HOST
+        host = self.command.host or LOCAL_HOST
         port = free_port(host)
-        command = command.with_port(port).with_words(self.extra_words(number)).filled()
+        command = self.launched_as(flags, number=number, port=port, pinned=pinned)
         directory.mkdir(parents=True, exist_ok=True)
         write_script(directory / "launch.sh", command, self.env, number)
         process = ServerProcess(

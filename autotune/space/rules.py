@@ -14,6 +14,8 @@ TOPK = "speculative_eagle_topk"
 DRAFT = "speculative_num_draft_tokens"
 MEMORY = "mem_fraction_static"
 
+TREE_FLAGS = (STEPS, TOPK, DRAFT)
+
 SHORT_NAMES = {STEPS: "steps", TOPK: "topk", DRAFT: "draft", MEMORY: "mem"}
 """What tables and pictures call the four flags, in the order in which the field writes them."""
 

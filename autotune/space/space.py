@@ -9,28 +9,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autotune.core.trial import Flags, FlagValue
 from autotune.errors import SpaceError, nearest
 from autotune.space.check import draft_tree, find_problem
 from autotune.space.parameter import Choice, IntegerRange, Parameter, SuggestingTrial, Switch
+from autotune.space.removals import Removal, server_removals, tree_removals
 from autotune.space.rules import (
     DRAFT,
     LIMITS,
     STEPS,
     TOPK,
+    TREE_FLAGS,
     chain_draft_tokens,
     draft_range,
     why_rejected,
 )
+from autotune.space.server_rules import RULE_FLAGS, Refusal, ServerRules
 from autotune.space.tree import DraftTree
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-TREE_FLAGS = (STEPS, TOPK, DRAFT)
 Key = tuple[tuple[str, FlagValue], ...]
 
 
@@ -43,6 +45,7 @@ class SearchSpace:
         title: one line for people.
         parameters: the searched flags, in order.
         fixed: flags with one value in every trial.
+        server: what the server refuses of it; None: nothing is known of a server.
 
     Raises:
         SpaceError: the space is impossible, or cannot be searched without illegal draws.
@@ -52,8 +55,11 @@ class SearchSpace:
     title: str
     parameters: Mapping[str, Parameter] = field(hash=False)
     fixed: Mapping[str, FlagValue] = field(default_factory=dict, hash=False)
+    server: ServerRules | None = field(default=None, hash=False, repr=False, compare=False)
     tree: DraftTree | None = field(init=False, repr=False, compare=False)
     """The legal triples of steps, topk and draft tokens; None where the space has no steps."""
+    removals: tuple[Removal, ...] = field(init=False, repr=False, compare=False)
+    """What each rule takes out of the rectangle of all ranges."""
 
     def __post_init__(self) -> None:
         problem = find_problem(self.parameters, self.fixed)
@@ -63,6 +69,25 @@ class SearchSpace:
         object.__setattr__(self, "parameters", dict(self.parameters))
         object.__setattr__(self, "fixed", dict(self.fixed))
         object.__setattr__(self, "tree", draft_tree(self.parameters, self.fixed))
+        removals = tree_removals(self.parameters, self.tree)
+        if self.server is not None:
+            removals += server_removals(self.parameters, self.fixed, self.tree, self.server)
+        object.__setattr__(self, "removals", tuple(removals))
+        if self.size == 0:
+            raise SpaceError(
+                f"space {self.name!r}: SGLang runs none of its configurations with this command: "
+                f"{removals[-1].example} ({removals[-1].source})"
+            )
+
+    def on(self, server: ServerRules) -> SearchSpace:
+        """This space on a server: without the configurations that the server refuses.
+
+        Ranges and choices stay the same, so that a study goes on with the same distributions.
+
+        Raises:
+            SpaceError: nothing is left.
+        """
+        return replace(self, server=server)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,7 +105,8 @@ class SearchSpace:
 
         The ranges of steps and of draft tokens are cut to what is legal with the answers before,
         so that any sampler draws legal configurations only and ``trial.params`` always holds
-        every searched flag. Values that were enqueued outside the space are taken as they are.
+        every searched flag. Values that were enqueued outside the space are taken as they are, and
+        so is what only the server refuses: ``nearest_legal`` knows better.
 
         Raises:
             ValueError: an enqueued value is none of a flag's choices (Optuna refuses it).
@@ -130,17 +156,21 @@ class SearchSpace:
                 return f"{flag} is missing"
             if not parameter.contains(given[flag]):
                 return f"{flag} is {given[flag]}, and the space has {parameter.describe()}"
-        if self.tree is None:
-            return None
-        if type(given[DRAFT]) is not int:
-            return f"{DRAFT} is {given[DRAFT]!r}, which is not a whole number"
-        return why_rejected(*(int(given[flag]) for flag in TREE_FLAGS))
+        if self.tree is not None:
+            if type(given[DRAFT]) is not int:
+                return f"{DRAFT} is {given[DRAFT]!r}, which is not a whole number"
+            reason = why_rejected(*(int(given[flag]) for flag in TREE_FLAGS))
+            if reason is not None:
+                return reason
+        refusal = self._refusal(given)
+        return None if refusal is None else f"{refusal.reason} ({refusal.source})"
 
     def nearest_legal(self, flags: Flags) -> dict[str, FlagValue]:
         """The canonical configuration nearest to a point of the rectangle of all ranges.
 
         Each flag moves to its nearest value; then, in this order, steps to those legal with topk
-        and draft tokens to those legal with both. Fixed flags take their fixed value.
+        and draft tokens to those legal with both. Fixed flags take their fixed value. Where the
+        server refuses the result, as few flags as possible move on, those of the tree last.
 
         Raises:
             SpaceError: a flag is not of this space, or a searched one is missing (a chain needs
@@ -155,7 +185,8 @@ class SearchSpace:
                 moved[flag] = parameter.nearest(given[flag])
             except SpaceError as error:
                 raise SpaceError(f"{flag}: {error.message}") from None
-        return self.canonical(moved | self._legal_triple(given | moved))
+        legal = self.canonical(moved | self._legal_triple(given | moved))
+        return legal if self._refusal(legal) is None else self._nearest_accepted(legal)
 
     def configurations(self) -> Iterator[dict[str, FlagValue]]:
         """Every legal configuration once, in canonical form."""
@@ -165,16 +196,14 @@ class SearchSpace:
         for triple in [()] if self.tree is None else self.tree.triples():
             chosen: dict[str, FlagValue] = dict(zip(TREE_FLAGS, triple, strict=False))
             for values in itertools.product(*(p.values() for p in rest.values())):
-                yield self.canonical(chosen | dict(zip(rest, values, strict=True)))
+                flags = self.canonical(chosen | dict(zip(rest, values, strict=True)))
+                if self._refusal(flags) is None:
+                    yield flags
 
     @property
     def size(self) -> int:
         """How many legal configurations there are."""
-        n = 1 if self.tree is None else self.tree.n_triples
-        for flag, parameter in self.parameters.items():
-            if self.tree is None or flag not in TREE_FLAGS:
-                n *= parameter.n_values
-        return n
+        return self.raw_size - sum(removal.n for removal in self.removals)
 
     @property
     def raw_size(self) -> int:
@@ -190,6 +219,23 @@ class SearchSpace:
         They span the rectangle, more than what is legal: see ``nearest_legal``.
         """
         return {flag: parameter.distribution() for flag, parameter in self.parameters.items()}
+
+    def _refusal(self, flags: Flags) -> Refusal | None:
+        return None if self.server is None else self.server.refusal(flags)
+
+    def _nearest_accepted(self, flags: Flags) -> dict[str, FlagValue]:
+        """The nearest configuration that the server accepts; there is one, or no such space."""
+        ruled = [name for name in self.parameters if name in RULE_FLAGS and name != DRAFT]
+        ruled.sort(key=lambda name: name in TREE_FLAGS)
+        for n_changed in range(1, len(ruled) + 1):
+            for names in itertools.combinations(ruled, n_changed):
+                ranked = (_by_distance(self.parameters[name], flags[name]) for name in names)
+                for values in itertools.product(*ranked):
+                    moved = {**flags, **dict(zip(names, values, strict=True))}
+                    legal = self.canonical(moved | self._legal_triple(moved))
+                    if self._refusal(legal) is None:
+                        return legal
+        return next(self.configurations())
 
     def _suggest_tree(self, trial: SuggestingTrial) -> dict[str, FlagValue]:
         """Asks for topk, then steps, then draft tokens, as far as they are searched."""
@@ -241,3 +287,11 @@ class SearchSpace:
         fixed = self.fixed[flag]
         form = Switch() if isinstance(fixed, bool) else Choice((fixed,))
         return form.coerce(value)
+
+
+def _by_distance(parameter: Parameter, value: FlagValue) -> list[FlagValue]:
+    """The values of a parameter, the nearest number first; choices that are no numbers in order."""
+    values = [other for other in parameter.values() if other != value]
+    if isinstance(value, int | float):
+        values.sort(key=lambda other: abs(other - value) if not isinstance(other, str) else 0)
+    return values

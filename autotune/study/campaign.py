@@ -12,6 +12,10 @@ from autotune.core.trial import Flags
 from autotune.engine.local import LocalEngine
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, faked_accept_length
+from autotune.engine.sglang.installed import Installed, installed
+from autotune.engine.sglang.limits import notes, space_on
+from autotune.engine.sglang.versions import Version
+from autotune.engine.simulated.documents import VERSION as SIMULATED_VERSION
 from autotune.engine.simulated.engine import (
     SimulatedEngine,
     bundled_command,
@@ -20,17 +24,19 @@ from autotune.engine.simulated.engine import (
     simulated_command,
 )
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO
-from autotune.errors import ConfigError, LaunchError
+from autotune.errors import ConfigError, LaunchError, UsageError
 from autotune.events import Listener, ignore
 from autotune.measure.plan import plan_phases
 from autotune.search.sampler import CanonicalTPESampler
 from autotune.space import SearchSpace, load_space
+from autotune.space.rules import DRAFT, TOPK, TREE_FLAGS
+from autotune.space.server_rules import ADAPTIVE, ALGORITHM, TREE_ALGORITHMS
 from autotune.study.budget import Budget, settled
 from autotune.study.config import RunConfig, check_same, from_yaml, load_objective, to_yaml
 from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
 from autotune.study.store import StudyStore, masked, slug
-from autotune.study.tuner import Tuner
+from autotune.study.tuner import FIRST_TRIALS, Tuner
 from autotune.workload import Workload, workload_named
 
 
@@ -45,6 +51,7 @@ class Campaign:
     objective: Objective
     workload: Workload
     is_bundled: bool
+    installed: Installed
 
     @classmethod
     def prepare(cls, config: RunConfig) -> Campaign:
@@ -59,8 +66,10 @@ class Campaign:
         space = load_space(config.space)
         objective = load_objective(config.objective)
         workload = workload_named(config.workload, seed=config.seed)
-        command = _command(config)
+        command, found = _known_command(config)
         _check_speculates(space, command)
+        _check_tree(command)
+        space = space_on(space, command)
         if not config.allow_simulated_acceptance:
             _check_accepts_really(command)
         if runs_simulation(command):
@@ -80,6 +89,7 @@ class Campaign:
             objective=objective,
             workload=workload,
             is_bundled=is_bundled,
+            installed=found,
         )
 
     @property
@@ -93,10 +103,28 @@ class Campaign:
         return "SGLang on this machine"
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What each rule removed from the space, and what changes the meaning of a comparison."""
+        removed = (removal.describe() for removal in self.space.removals)
+        return (*removed, *notes(self.space, self.engine.command))
+
+    @property
     def baseline(self) -> Flags:
         """The searched flags as far as the base command sets them, in canonical form."""
         given = self.engine.command.flags(self.space.names)
         return self.space.canonical({**self.space.fixed, **given}) if given else {}
+
+    @property
+    def example(self) -> Flags:
+        """A configuration that the search may launch early, other than the baseline."""
+        for start in FIRST_TRIALS:
+            known = {**self.baseline, **start}
+            flags = {name: known[name] for name in self.space.names if name in known}
+            if all(name in flags for name in self.space.parameters):
+                legal = self.space.nearest_legal(flags)
+                if legal != self.baseline:
+                    return legal
+        return next(self.space.configurations())
 
     @property
     def n_done(self) -> int:
@@ -150,17 +178,16 @@ def _check_speculates(space: SearchSpace, command: LaunchCommand) -> None:
     """Refuses a search that could not change anything.
 
     SGLang reads no speculative flag without ``--speculative-algorithm``. Where the command hides
-    its flags (a wrapper script, SGLang's own ``--config``) nothing is known, and nothing is said.
+    its flags (a wrapper script, a ``--config`` inside a container) nothing is known or said.
 
     Raises:
         ConfigError: speculative flags are searched, and the command does not speculate.
     """
-    words = command.argv
-    known = "sglang.launch_server" in words or "serve" in words[1:3] or runs_simulation(command)
     searched = [name for name in space.parameters if name.startswith("speculative_")]
-    if not searched or not known or "--config" in words:
+    if not searched or not command.shows_flags or "speculative_algorithm" in space.names:
         return
-    if "speculative_algorithm" not in command.flags(("speculative_algorithm",)):
+    hides = "--config" in command.argv and command.config_file is None
+    if not hides and not command.flags(("speculative_algorithm",)):
         raise ConfigError(
             f"the launch command has no --speculative-algorithm, and without it SGLang ignores "
             f"{searched[0]}",
@@ -175,14 +202,35 @@ def _check_accepts_really(command: LaunchCommand) -> None:
     Raises:
         ConfigError: SGLang's variable for it is set, in the environment or in the command.
     """
-    prefixed = (word.partition("=") for word in command.argv)
-    assigned = {name: value for name, _, value in prefixed if name == FAKES_ACCEPTANCE}
-    value = faked_accept_length({**os.environ, **assigned})
+    assigned = command.variable(FAKES_ACCEPTANCE)
+    given = {} if assigned is None else {FAKES_ACCEPTANCE: assigned}
+    value = faked_accept_length({**os.environ, **given})
     if value is not None:
         raise ConfigError(
             f"{FAKES_ACCEPTANCE}={value} makes the server fake its accept length, and no result "
             "would hold",
             hint="unset it, or say --allow-simulated-acceptance where that is what you want",
+        )
+
+
+def _check_tree(command: LaunchCommand) -> None:
+    """Refuses a baseline that SGLang would refuse: steps, topk and draft tokens go together.
+
+    Raises:
+        UsageError: the command gives some of the three only.
+    """
+    known = command.flags((ALGORITHM, *TREE_FLAGS))
+    algorithm = str(known.pop(ALGORITHM, "")).upper()
+    missing = [name for name in TREE_FLAGS if name not in known]
+    repaired = missing == [DRAFT] and known.get(TOPK) == 1
+    if algorithm in TREE_ALGORITHMS and known and missing and not repaired:
+        if ADAPTIVE in command.flags((ADAPTIVE,)):
+            return  # it completes them by itself
+        given = next(iter(known))
+        raise UsageError(
+            f"the launch command gives {given} without {missing[0]}: SGLang takes all three of "
+            "steps, topk and draft tokens, or none",
+            hint="complete them, or leave all of them out",
         )
 
 
@@ -216,6 +264,16 @@ def _check_runs(command: LaunchCommand) -> None:
             f"the launch command {program!r} {'is not executable' if exists else 'does not exist'}",
             hint="check the words after --; is SGLang installed in this environment?",
         )
+
+
+def _known_command(config: RunConfig) -> tuple[LaunchCommand, Installed]:
+    """The command, spelled for the release of SGLang that it starts."""
+    command = _command(config)
+    if runs_simulation(command):
+        found = Installed(Version.parse(SIMULATED_VERSION), "simulated")
+    else:
+        found = installed(command)
+    return command.for_version(found.version), found
 
 
 def _command(config: RunConfig) -> LaunchCommand:

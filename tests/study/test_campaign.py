@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import ConfigError, LaunchError, StudyError, UsageError
+from autotune.space.rules import TOPK
 from autotune.study.campaign import Campaign
 from autotune.study.config import RunConfig, to_yaml
 from autotune.study.store import StudyStore
@@ -49,17 +50,78 @@ def test_a_search_that_could_change_nothing_is_refused(command: tuple[str, ...])
         Campaign.prepare(config(command=command))
 
 
-@pytest.mark.parametrize("command", [("./serve.sh",), ("sglang", "serve", "--config", "a.yaml")])
+IN_A_CONTAINER = (
+    "docker",
+    "run",
+    "lmsysorg/sglang:latest",
+    "sglang",
+    "serve",
+    "--config",
+    "a.yaml",
+)
+
+
+@pytest.mark.parametrize("command", [("./serve.sh",), ("./serve.sh", "{flags}"), IN_A_CONTAINER])
 def test_a_command_that_hides_its_flags_is_given_the_benefit_of_the_doubt(
     command: tuple[str, ...],
 ) -> None:
     assert Campaign.prepare(config(command=command)).baseline == {}
 
 
+def test_the_file_of_sglangs_own_config_is_part_of_the_baseline(tmp_path: Path) -> None:
+    file = tmp_path / "server.yaml"
+    command = ("sglang", "serve", "--config", str(file))
+    with pytest.raises(UsageError, match="cannot be read"):
+        Campaign.prepare(config(command=command))
+    file.write_text("model-path: M\nspeculative-algorithm: EAGLE\nspeculative-num-steps: 3\n")
+    with pytest.raises(UsageError, match="speculative_num_steps without speculative_eagle_topk"):
+        Campaign.prepare(config(command=command))
+    file.write_text(
+        "model-path: M\nspeculative-algorithm: EAGLE\nspeculative-num-steps: 3\n"
+        "speculative-eagle-topk: 1\nspeculative-num-draft-tokens: 4\n"
+    )
+    assert Campaign.prepare(config(command=command)).baseline == chain(3)
+
+
+def test_the_release_of_the_command_decides_what_is_searched_and_how_it_is_written() -> None:
+    image = "lmsysorg/sglang:v{}"
+    tail = ("sglang", "serve", "--model-path", "M", "--speculative-algorithm", "EAGLE",
+            "--attention-backend", "triton", "--page-size", "64")  # fmt: skip
+
+    def prepared(release: str) -> Campaign:
+        command = ("docker", "run", "--network=host", image.format(release), *tail)
+        return Campaign.prepare(config(command=command, space="speculative"))
+
+    old, new = prepared("0.5.10-cu126"), prepared("0.5.23")
+    assert str(old.installed.version) == "0.5.10"
+    assert {flags[TOPK] for flags in old.space.configurations()} == {1}
+    assert {flags[TOPK] for flags in new.space.configurations()} == {1, 2, 4, 8}
+    assert [removal.rule for removal in old.space.removals] == [
+        "chain", "tree-capacity", "page-tree",
+    ]  # fmt: skip
+    note = next(note for note in old.notes if "page-tree" in note)
+    assert note.endswith(
+        "removed 33,876 configurations: speculative_eagle_topk 2 with page_size 64 runs on "
+        "flashinfer, fa3 only, not on triton (server_args.py:1753 @0.5.6, :3084 @0.5.10)"
+    )
+    assert old.space.contains(old.example) and new.space.contains(new.example)
+
+
+def test_a_flag_that_the_release_lacks_ends_the_study_before_it_begins(tmp_path: Path) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text("parameters: {speculative_adaptive: {switch: true}}")
+    command = ("docker", "run", "lmsysorg/sglang:v0.5.10", *SGLANG)
+    with pytest.raises(UsageError, match=r"came with SGLang 0\.5\.11, and this is 0\.5\.10"):
+        Campaign.prepare(config(command=command, space=str(space)))
+
+
 def test_a_server_that_fakes_its_acceptance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     prefixed = ("env", "SGLANG_SIMULATE_ACC_LEN=2.5", *SGLANG)
     with pytest.raises(ConfigError, match="fake its accept length"):
         Campaign.prepare(config(command=prefixed))
+    in_a_script = ("bash", "-c", f"export SGLANG_SIMULATE_ACC_LEN='2.5'; {' '.join(SGLANG)}")
+    with pytest.raises(ConfigError, match="fake its accept length"):
+        Campaign.prepare(config(command=in_a_script))
     monkeypatch.setenv("SGLANG_SIMULATE_ACC_LEN", "3")
     with pytest.raises(ConfigError, match="SGLANG_SIMULATE_ACC_LEN=3"):
         Campaign.prepare(config())

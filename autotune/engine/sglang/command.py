@@ -145,6 +145,12 @@ class LaunchCommand:
             return None
         return config_path(placement.words[placement.first :])
 
+    def variable(self, name: str) -> str | None:
+        """The value that the command itself gives an environment variable of the server."""
+        form = re.compile(rf"""(?<![A-Za-z0-9_]){re.escape(name)}=["']?([^\s"';&|]*)""")
+        found = [match[1] for word in self.argv for match in form.finditer(word)]
+        return found[-1] if found else None
+
     def flags(self, names: Iterable[str] | None = None) -> dict[str, FlagValue]:
         """Typed values of the flags that the command itself sets, ``--config`` file included.
 

@@ -35,7 +35,7 @@ class Version:
     They are ordered as pip orders them, but for the part behind ``+``, which says who built it.
 
     Attributes:
-        text: as it was given.
+        text: as it was given, without a leading ``v``.
     """
 
     key: tuple[tuple[int, ...], tuple[float, int], float, float]
@@ -59,7 +59,7 @@ class Version:
             pre = (min("abcpr".index(found["pre"][0].lower()), 2), int(found["n_pre"] or 0))
         elif found["dev"] and post < 0:
             pre = (-math.inf, 0)  # 0.5.11.dev3 comes before 0.5.11rc0
-        return cls((tuple(numbers), pre, post, dev), text.strip())
+        return cls((tuple(numbers), pre, post, dev), text.strip().lstrip("v"))
 
     @property
     def release(self) -> tuple[int, ...]:
