@@ -22,6 +22,7 @@ COMMANDS = {
     "dashboard": "the Optuna dashboard on a study, on 127.0.0.1",
     "space": "list, show and check search spaces",
     "workload": "list and inspect workloads; check and convert workload files",
+    "doctor": "check everything a first launch depends on, and start nothing",
     "diagnose": "why a server failed, from its log: the line, the remedy, what a study would do",
     "simulate": "run the simulated SGLang server alone, with SGLang's own flags",
 }
@@ -88,7 +89,8 @@ def main() -> None:
 def run(argv: list[str]) -> int:
     """The exit code of a command line; whatever went wrong is said on stderr."""
     try:
-        group.main(argv, prog_name="autotune", standalone_mode=False)
+        code = group.main(argv, prog_name="autotune", standalone_mode=False)
+        return code if isinstance(code, int) else 0  # click returns the code of an Exit
     except AutotuneError as error:
         _say(error.message, error.hint)
         return error.exit_code
@@ -112,7 +114,6 @@ def run(argv: list[str]) -> int:
             "make room, then run the same command again: what was measured is kept",
         )
         return 7
-    return 0
 
 
 def _usage_hint(error: click.ClickException) -> str:

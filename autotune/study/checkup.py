@@ -1,0 +1,213 @@
+"""What can be checked before the first launch, each in a moment and without starting a server."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from autotune.engine.gpu import foreign_users, visible_gpus
+from autotune.engine.ports import free_port
+from autotune.engine.sglang.command import LaunchCommand
+from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, faked_accept_length
+from autotune.engine.sglang.installed import Installed
+from autotune.engine.sglang.versions import Version, why_missing
+from autotune.engine.simulated.engine import runs_simulation
+from autotune.errors import AutotuneError
+from autotune.study.campaign import Campaign
+from autotune.study.config import RunConfig
+
+State = Literal["ok", "warning", "problem"]
+
+_DISK_GB = 1.0
+_FILES_EACH = 4
+"""Open files a request may take: its socket, and room for the libraries around it."""
+_FILES_MORE = 256
+_SKEW_S = 5.0
+_NEEDS_DRAFT = ("EAGLE3", "STANDALONE", "DFLASH")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        text: what was found, for people.
+        remedy: what to do; empty where all is well.
+    """
+
+    name: str
+    state: State
+    text: str
+    remedy: str = ""
+
+
+def check_up(config: RunConfig) -> Iterator[Finding]:
+    """Looks at everything a first launch depends on."""
+    try:
+        campaign = Campaign.prepare(replace(config, allow_simulated_acceptance=True))
+    except AutotuneError as error:
+        yield Finding("study", "problem", error.message, error.hint)
+        return
+    space, command = campaign.space, campaign.engine.command
+    yield Finding(
+        "study", "ok", f"{space.size:,} legal configurations of {space.raw_size:,}"
+        f" in the space {space.name}",
+    )  # fmt: skip
+    if runs_simulation(command):
+        yield Finding("server", "ok", f"the bundled simulated server, {campaign.scenario}")
+    else:
+        yield from _of_command(command, campaign.installed)
+        yield _gpus()
+    yield _acceptance(command)
+    yield _port(command)
+    yield from _storage(campaign.store.directory)
+    yield _files(max(config.serving_concurrency))
+
+
+def _of_command(command: LaunchCommand, found: Installed) -> Iterator[Finding]:
+    program = command.argv[0]
+    if shutil.which(program) is None:
+        yield Finding(
+            "program", "problem", f"{program} does not exist or cannot be run",
+            "check the words after --; is SGLang installed in this environment?",
+        )  # fmt: skip
+        return
+    yield Finding("program", "ok", str(shutil.which(program)))
+    yield _version(found)
+    yield _flags(command, found.version)
+    yield from _models(command)
+
+
+def _version(found: Installed) -> Finding:
+    if found.version is None:
+        return Finding(
+            "version", "warning", found.describe(),
+            "start autotune in the environment that has SGLang, if that is not the one meant",
+        )  # fmt: skip
+    return Finding("version", "ok", found.describe())
+
+
+def _flags(command: LaunchCommand, version: Version | None) -> Finding:
+    lacks = [reason for name in command.flags() if (reason := why_missing(name, version))]
+    if lacks:
+        return Finding("flags", "problem", "; ".join(lacks), "remove them, or change the version")
+    return Finding("flags", "ok", f"all {len(command.flags())} flags are known to this version")
+
+
+def _models(command: LaunchCommand) -> Iterator[Finding]:
+    """The target model, and the draft model where the algorithm needs one of its own."""
+    flags = command.flags()
+    yield _model("model", flags.get("model_path"))
+    algorithm = str(flags.get("speculative_algorithm", "")).upper()
+    draft = flags.get("speculative_draft_model_path")
+    if draft is not None:
+        yield _model("draft model", draft)
+    elif algorithm in _NEEDS_DRAFT:
+        yield Finding(
+            "draft model", "problem", f"{algorithm} needs one, and none is given",
+            "add --speculative-draft-model-path",
+        )  # fmt: skip
+    elif algorithm == "EAGLE":
+        yield Finding(
+            "draft model", "warning", "none is given: only models with a draft layer of their own "
+            "(multi-token prediction) start without",
+            "add --speculative-draft-model-path where the model has no such layer",
+        )  # fmt: skip
+
+
+def _model(what: str, path: object) -> Finding:
+    if not isinstance(path, str) or not path:
+        return Finding(what, "warning", "the command names none", "add --model-path")
+    if path.startswith(("/", "./", "../", "~")):
+        folder = Path(path).expanduser()
+        if not folder.is_dir():
+            return Finding(what, "problem", f"{path} does not exist here", "correct the path")
+        if not (folder / "config.json").exists():
+            return Finding(
+                what, "warning", f"{path} has no config.json", "is it the folder of a model?"
+            )
+    return Finding(what, "ok", path)
+
+
+def _gpus() -> Finding:
+    gpus = visible_gpus(os.environ)
+    if not gpus:
+        return Finding(
+            "GPU", "warning", "nvidia-smi tells of none, so nothing can be said about their use",
+            "make sure that nothing else runs on the accelerator",
+        )  # fmt: skip
+    users = foreign_users(gpus)
+    if users:
+        return Finding(
+            "GPU", "problem", "; ".join(map(str, users)),
+            "stop it, or choose other GPUs with CUDA_VISIBLE_DEVICES",
+        )  # fmt: skip
+    memory_gb = gpus[0].memory_mb / 1024
+    return Finding("GPU", "ok", f"{len(gpus)} × {gpus[0].name}, {memory_gb:.0f} GB each, free")
+
+
+def _acceptance(command: LaunchCommand) -> Finding:
+    assigned = command.variable(FAKES_ACCEPTANCE)
+    given = {} if assigned is None else {FAKES_ACCEPTANCE: assigned}
+    value = faked_accept_length({**os.environ, **given})
+    if value is not None:
+        return Finding(
+            "acceptance", "problem", f"{FAKES_ACCEPTANCE}={value} fakes the accept length",
+            "unset it, or say --allow-simulated-acceptance",
+        )  # fmt: skip
+    return Finding("acceptance", "ok", "not faked by a variable")
+
+
+def _port(command: LaunchCommand) -> Finding:
+    try:
+        free_port(command.host or "127.0.0.1")
+    except AutotuneError as error:
+        return Finding("ports", "problem", error.message, error.hint)
+    return Finding("ports", "ok", "each launch gets a free one of its own")
+
+
+def _storage(directory: Path) -> Iterator[Finding]:
+    """Whether the folder of studies can be written, has room, and keeps this machine's time."""
+    folder = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder) as probe:
+            probe.write(b"autotune")
+            probe.flush()
+            skew_s = abs(Path(probe.name).stat().st_mtime - time.time())
+    except OSError as error:
+        yield Finding(
+            "storage", "problem", f"{folder} cannot be written: {error.strerror}",
+            "run from a folder of your own",
+        )  # fmt: skip
+        return
+    yield Finding("storage", "ok", f"{directory} can be written")
+    free_gb = shutil.disk_usage(folder).free / 1e9
+    if free_gb < _DISK_GB:
+        yield Finding("disk", "problem", f"{free_gb:.1f} GB free", "make room: logs are kept there")
+    else:
+        yield Finding("disk", "ok", f"{free_gb:,.0f} GB free")
+    if skew_s > _SKEW_S:
+        yield Finding(
+            "clock", "warning", f"the clocks of this machine and its disk differ by {skew_s:.0f} s",
+            "synchronise them: trials are ordered by time",
+        )  # fmt: skip
+    else:
+        yield Finding("clock", "ok", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
+
+
+def _files(concurrency: int) -> Finding:
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _FILES_EACH * concurrency + _FILES_MORE
+    if limit < needed:
+        return Finding(
+            "open files", "problem", f"at most {limit}, and C={concurrency} may take {needed}",
+            f"ulimit -n {min(max(needed, 4096), most)}",
+        )  # fmt: skip
+    return Finding("open files", "ok", f"at most {limit:,}")
