@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from autotune.core.trial import Role, load_name
+from autotune.workload.model import STREAM
 
-_SESSIONS_APART = 100_000
 _N_LATENCY = (20, 48)
 """Fewest and most requests of a latency phase: what a median to 2 % takes, easy and hard."""
 _TURNOVERS = (4, 8)
@@ -80,14 +80,14 @@ def plan_phases(
     """The phases of one launch, lightest first, on disjoint sets of sessions."""
     plans = [_latency(latency_concurrency)]
     for place, concurrency in enumerate(sorted(serving_concurrencies), start=1):
-        plans.append(_serving(concurrency, _SESSIONS_APART * place))
+        plans.append(_serving(concurrency, STREAM * place))
     return tuple(plans)
 
 
 def plan_levels(levels: tuple[int, ...], precision_frac: float) -> tuple[PhasePlan, ...]:
     """A phase per concurrency; only C=1 is a latency phase."""
     plans = [
-        _latency(1) if concurrency == 1 else _serving(concurrency, _SESSIONS_APART * place)
+        _latency(1) if concurrency == 1 else _serving(concurrency, STREAM * place)
         for place, concurrency in enumerate(levels)
     ]
     return tuple(replace(plan, precision_frac=precision_frac) for plan in plans)

@@ -250,7 +250,7 @@ def _in_order_of_arrival(workload: Workload) -> tuple[float, Iterator[int]]:
     Raises:
         WorkloadError: the workload has no arrival times.
     """
-    first_s = workload.session(0).start_s
+    first_s = workload.start_s(0)
     if first_s is None:
         raise WorkloadError(
             f"the workload {workload.name} has no arrival times to replay",
@@ -258,5 +258,5 @@ def _in_order_of_arrival(workload: Workload) -> tuple[float, Iterator[int]]:
         )
     if workload.n_sessions is None:
         return first_s, count()
-    starts = sorted((workload.session(n).start_s or 0.0, n) for n in range(workload.n_sessions))
+    starts = sorted((workload.start_s(n) or 0.0, n) for n in range(workload.n_sessions))
     return starts[0][0], iter([number for _, number in starts])

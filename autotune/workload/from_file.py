@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -48,9 +48,12 @@ def workload_from(path: Path, *, seed: int = 0, format_name: str | None = None) 
     n_held_out = round(HELD_OUT_FRAC * n_kept) if n_kept > 1 else 0
     corpus = Corpus(seed, path.name)
 
-    def session(number: int, context_tok: int | None) -> Session:
+    def share(number: int) -> float:
         n_played = n_kept - n_held_out if number < n_kept - n_held_out else n_held_out
-        recorded = _sooner(sample.sessions[number], n_played / sample.n_seen)
+        return n_played / sample.n_seen
+
+    def session(number: int, context_tok: int | None) -> Session:
+        recorded = _sooner(sample.sessions[number], share(number))
         if isinstance(recorded, LengthSession):
             return corpus.session(fitted_lengths(recorded, context_tok))
         return fitted(recorded, context_tok)
@@ -63,8 +66,16 @@ def workload_from(path: Path, *, seed: int = 0, format_name: str | None = None) 
         session,
         n_sessions=n_kept - n_held_out,
         n_held_out=n_held_out,
+        starts_s=_starts_s(sample.sessions, share),
         notes=_notes(sample, file.n_skipped),
     )
+
+
+def _starts_s(sessions: Sequence[Recorded], share: Callable[[int], float]) -> tuple[float, ...]:
+    """When each session is played; empty where one has no time."""
+    starts = [_sooner(session, share(n)).start_s for n, session in enumerate(sessions)]
+    known = tuple(start_s for start_s in starts if start_s is not None)
+    return known if len(known) == len(starts) else ()
 
 
 def _sooner(session: Recorded, share: float) -> Recorded:

@@ -15,8 +15,12 @@ Message = dict[str, Any]
 """One chat message as it is sent: ``role``, ``content``, and whatever else the format carries."""
 
 GapKind = Literal["tool", "human"]
+STREAM = 100_000
+"""Sessions are numbered in streams of so many; each phase of a launch plays a stream of its own."""
 _HELD_OUT_FROM = 1_000_000_000
 """Number of the first held-out session of an endless workload."""
+_GOLDEN = 0.381966
+"""Steps of this share of a circle keep any number of starting points far apart."""
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,6 +80,8 @@ class Workload:
         n_held_out: sessions after those, kept back for confirmation (finite workloads only).
         context_tok: tokens that prompt and answer may have together; sessions are made to fit.
         first: number of the first session in ``source``.
+        starts_s: when each session of ``source`` begins, held-out ones included; empty where no
+            time is known, or the workload is endless.
         notes: what a reader of the numbers should know of the text, a sentence each.
     """
 
@@ -88,12 +94,28 @@ class Workload:
     n_held_out: int = 0
     context_tok: int | None = None
     first: int = 0
+    starts_s: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
 
     def session(self, number: int) -> Session:
-        """Session ``number``, >= 0; a finite workload starts over after its last one."""
-        place = number if self.n_sessions is None else number % self.n_sessions
-        return self.source(self.first + place, self.context_tok)
+        """Session ``number``, >= 0; a finite workload starts over after its last one.
+
+        The streams of a finite workload begin far apart in it, so that phases share sessions, and
+        with them the prefix cache, as late as can be.
+        """
+        return self.source(self.first + self._place(number), self.context_tok)
+
+    def start_s(self, number: int) -> float | None:
+        """When session ``number`` begins; None where no time is known."""
+        if self.starts_s:
+            return self.starts_s[self.first + self._place(number)]
+        return self.session(number).start_s
+
+    def _place(self, number: int) -> int:
+        if self.n_sessions is None:
+            return number
+        stream, place = divmod(number, STREAM)
+        return (int(stream * _GOLDEN * self.n_sessions) + place) % self.n_sessions
 
     def sized(self, context_tok: int | None) -> Workload:
         """The same workload for a server with this context; as it is where the context is None."""
