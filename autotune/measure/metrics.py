@@ -23,6 +23,7 @@ from autotune.measure.observe import Observations
 from autotune.measure.plan import PhasePlan
 from autotune.measure.records import RequestRecord
 
+_MEDIANS = ("ttft_s", "tpot_s", "e2e_s", "turn_latency_s")
 Limits = Mapping[str, float]
 """What one request may take at most: ``ttft_s``, ``tpot_s``, ``e2e_s``, ``turn_latency_s``."""
 
@@ -63,27 +64,18 @@ def summarize(
         in_flight: ``(time, requests in flight from then on)``.
         reference_output_tok: n_ref of the turn latency ``TTFT + TPOT * n_ref``.
     """
-    begin_s, end_s = window
     inside = [r for r in records if _is_inside(r, window)]
     good = [r for r in inside if r.ok]
     samples = _samples(good, reference_output_tok)
-    in_flight_mean = _time_average(in_flight, begin_s, end_s)
-    whole = _span(records)
+    in_flight_mean = _time_average(in_flight, *window)
     return Phase(
         role=plan.role,
         concurrency=max(1, round(in_flight_mean)) if plan.open_loop else plan.concurrency,
         n_requests=len(good),
         n_failed=sum(r.failed for r in records),
-        duration_s=end_s - begin_s,
-        ttft_s=median_interval(samples["ttft_s"]),
-        tpot_s=median_interval(samples["tpot_s"]),
-        e2e_s=median_interval(samples["e2e_s"]),
-        turn_latency_s=median_interval(samples["turn_latency_s"]),
-        decode_tok_s=mean_interval(samples["decode_tok_s"]),
-        output_tok_s=_rate(records, window, _output),
-        input_tok_s=_rate(records, window, _input),
-        output_run_tok_s=_rate(records, whole, _output),
-        input_run_tok_s=_rate(records, whole, _input),
+        duration_s=window[1] - window[0],
+        **_latencies(samples),
+        **_throughput(records, window),
         **_goodput(inside, window, limits, reference_output_tok),
         **_acceptance(good),
         **_gaps(good),
@@ -95,20 +87,43 @@ def summarize(
         cache_hit_frac=_cache_hits(good),
         cache_first_frac=_cache_hits(_openings(records)),
         queue_s=_queue(good),
-        waiting_mean=seen.waiting_mean,
-        foreign_mean=seen.foreign_mean,
-        n_aborted=sum(r.aborted for r in records),
-        n_retractions=_retractions(records, seen),
-        n_sent=len(records),
+        **_seen(records, seen),
         n_repeated=n_repeated,
         client_cpu_frac=client_cpu_frac,
-        client_lag_s=seen.lag_p99_s,
         loop_frac=_loops(good),
         drift_frac=_drift(records, good, plan, window),
         temperature=temperature,
-        first_error=next((r.error for r in records if r.error), ""),
         percentiles=_percentiles(samples, good),
     )
+
+
+def _latencies(samples: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    medians = {name: median_interval(samples[name]) for name in _MEDIANS}
+    return medians | {"decode_tok_s": mean_interval(samples["decode_tok_s"])}
+
+
+def _throughput(records: Sequence[RequestRecord], window: tuple[float, float]) -> dict[str, Any]:
+    """Output and input, in the window and over the whole run."""
+    whole = _span(records)
+    return {
+        "output_tok_s": _rate(records, window, _output),
+        "input_tok_s": _rate(records, window, _input),
+        "output_run_tok_s": _rate(records, whole, _output),
+        "input_run_tok_s": _rate(records, whole, _input),
+    }
+
+
+def _seen(records: Sequence[RequestRecord], seen: Observations) -> dict[str, Any]:
+    """What was seen beside the requests that ended well."""
+    return {
+        "waiting_mean": seen.waiting_mean,
+        "foreign_mean": seen.foreign_mean,
+        "client_lag_s": seen.lag_p99_s,
+        "n_sent": len(records),
+        "n_aborted": sum(r.aborted for r in records),
+        "n_retractions": _retractions(records, seen),
+        "first_error": next((r.error for r in records if r.error), ""),
+    }
 
 
 def _is_inside(record: RequestRecord, window: tuple[float, float]) -> bool:

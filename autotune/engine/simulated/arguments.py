@@ -197,22 +197,7 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
     if fraction is None:
         fraction = _automatic_fraction(scenario, graph_max)
     deployment = Deployment(scenario.machine, speculation, fraction, running, graph_max)
-    told_apart = {"speed", "startup_speed", "fail", *(_dest(name) for name, _, _ in _DEFECT_HELP)}
-    resolved = {k: v for k, v in vars(args).items() if k not in told_apart}
-    resolved |= {
-        "mem_fraction_static": fraction,
-        "max_running_requests": running,
-        "cuda_graph_max_bs": graph_max,
-        "tp_size": args.tp_size or scenario.machine.n_gpus,
-        "served_model_name": args.served_model_name or args.model_path,
-        "attention_backend": args.attention_backend or "flashinfer",
-        "page_size": args.page_size or 1,
-        "speculative_num_steps": speculation.steps if speculation.is_on else None,
-        "speculative_eagle_topk": speculation.topk if speculation.is_on else None,
-        "speculative_num_draft_tokens": speculation.draft_tokens if speculation.is_on else None,
-        "api_key": None,
-        "admin_api_key": None,
-    }
+    resolved = _resolved(args, scenario, deployment)
     options = ServerOptions(
         scenario=scenario,
         deployment=deployment,
@@ -229,6 +214,28 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
         resolved=resolved,
     )
     return options, log
+
+
+def _resolved(
+    args: argparse.Namespace, scenario: Scenario, deployment: Deployment
+) -> dict[str, Any]:
+    """Every argument as ``/server_info`` shows it: automatic values filled in, secrets out."""
+    told_apart = {"speed", "startup_speed", "fail", *(_dest(name) for name, _, _ in _DEFECT_HELP)}
+    speculation = deployment.speculation
+    return {k: v for k, v in vars(args).items() if k not in told_apart} | {
+        "mem_fraction_static": deployment.mem_fraction,
+        "max_running_requests": deployment.max_running_requests,
+        "cuda_graph_max_bs": deployment.graph_max_batch,
+        "tp_size": args.tp_size or scenario.machine.n_gpus,
+        "served_model_name": args.served_model_name or args.model_path,
+        "attention_backend": args.attention_backend or "flashinfer",
+        "page_size": args.page_size or 1,
+        "speculative_num_steps": speculation.steps if speculation.is_on else None,
+        "speculative_eagle_topk": speculation.topk if speculation.is_on else None,
+        "speculative_num_draft_tokens": speculation.draft_tokens if speculation.is_on else None,
+        "api_key": None,
+        "admin_api_key": None,
+    }
 
 
 def _dest(name: str) -> str:
