@@ -169,7 +169,9 @@ class Launch:
         return NOISE.search(self._lines[i].text) is None
 
     def _found(self, i: int, failure: Failure) -> _Found:
-        return _Found(i, failure, self._lines[i].block == "survived")
+        # Who lost a request is told, although the server goes on.
+        lost = failure.kind is FailureKind.REQUEST_ABORTED
+        return _Found(i, failure, self._lines[i].block == "survived" and not lost)
 
     def _tracebacks(self) -> list[range]:
         """The lines of each traceback that ended something."""
@@ -205,7 +207,8 @@ class Launch:
             return True
         death = next((i for i in self._deaths if i > at), None)
         n_alive = self._signs_of_life(at, len(self._lines) if death is None else death)
-        return n_alive >= (_WENT_ON if death is not None or self._failed else _GOES_ON)
+        may_be_fatal = line.block in ("scheduler", "uncaught") and self._failed
+        return n_alive >= (_WENT_ON if death is not None or may_be_fatal else _GOES_ON)
 
     def _signs_of_life(self, start: int, stop: int) -> int:
         lines = self._lines[start:stop]

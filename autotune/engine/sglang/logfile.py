@@ -28,16 +28,15 @@ _MOST_ALIKE = 20
 """A warning that comes back a million times must not crowd out the one line that matters."""
 
 _WORDS = (
-    b"rror", b"xception", b"aceback", b"ail", b"out of memory", b"ut of resource", b"OOM",
-    b"Not enough", b"cannot hold", b"atchdog", b"SIG", b"sigquit", b"illed", b"ault", b"atal",
-    b"terminate called", b"lready in use", b"not available", b"died", b"crashed", b"dead",
-    b"server_args=", b"Load weight", b"emory pool", b"KV Cache", b"Capture ", b"fired up",
-    b"max_total_num_tokens=", b"Init ", b"usage: ", b"nbalanced", b"retract_decode", b"NCCL",
-    b"include_parent=True", b"No space left", b"not supported", b"unavailable", b"size mismatch",
-    b"TimeoutExpired", b"EADDRINUSE", b"not ready", b"racefully", b"startup", b"gloo",
+    b"rror", b"xception", b"aceback", b"ailed", b"ut of ", b"OOM", b"oom-kill", b"atchdog",
+    b"SIG", b"igquit", b"illed", b"ault", b"dumped", b"dead", b"parent=True", b"nbalanced",
+    b"size mismatch", b"retract_decode", b"NCCL", b"not ready", b"racefully", b"[-h]",
+    b"server_args=", b"Load weight", b"KV Cache", b"Capture ", b"fired up",
 )  # fmt: skip
-"""Every line of interest holds one of them. Plain searches go through a block in no time."""
+"""Every line of interest holds one of them. Plain searches go through a block in no time, and the
+fewer they are the better. None may stand in the lines of ordinary batches and requests."""
 
+_LAUNCH = b"server_args="
 _WANTED = re.compile(b"|".join(re.escape(word) for word in _WORDS))
 _MAY_MATTER = re.compile("|".join(re.escape(word.decode()) for word in _WORDS))
 _VARYING = re.compile(rb"0x[0-9a-f]+|[0-9a-f]{6,}|\d+")
@@ -215,6 +214,10 @@ class _Sieve:
             if self._alike[shape] >= _MOST_ALIKE or len(self._alike) >= _MOST_SHAPES:
                 continue
             self._alike[shape] += 1
+            if _LAUNCH in line:
+                # Another launch: its start is kept as that of the file.
+                self._n_bytes = 0
+                self._keep(block, range(i - _BEFORE, block.n_lines))
             if i < _BEFORE and self._recent:
                 before = self._recent[-1]
                 self._keep(before, range(before.n_lines - _BEFORE + i, before.n_lines))

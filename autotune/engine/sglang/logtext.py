@@ -23,7 +23,7 @@ _COLLECTORS = (
     re.compile(r"\((?:\w+ )?pid=\d+(?:, ip=[\d.]+)?\) ?"),  # Ray
     re.compile(r"\[rank\d+\]: ?(?!\[)"),  # torch prints the traceback of each rank so
     re.compile(r"\[\d+,\d+\]<std(?:out|err)>: ?"),  # mpirun
-    re.compile(r"\d{1,3}: (?=\[20|  File|Traceback|[A-Za-z_.]+(?:Error|Exception)\b)"),  # srun -l
+    re.compile(r" *\d{1,3}: "),  # srun -l
 )
 _MOST_PREFIXES = 4
 

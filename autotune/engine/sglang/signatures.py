@@ -30,7 +30,8 @@ NOISE = re.compile(
     r"|^\s*warnings\.warn|kill_process_tree called|Sleeping \d+ seconds before crash"
     r"|skipping py-spy|SIGQUIT received|Received sigquit|\"(?:GET|POST|PUT|HEAD|DELETE) /"
     r"|^usage: |^\s{2,}|trying port \d|self\.soft=True|can be ignored|is deprecated"
-    r"|[Rr]etrying|Trying to resume|[Ff]all(?:ing|s)? ?back|will be ignored|\(ignored\)"
+    r"|obj=\w+ReqInput|[Rr]etrying|Trying to resume|[Ff]all(?:ing|s)? ?back"
+    r"|will be ignored|\(ignored\)"
 )
 """Lines that mention words of failures without being one, or that only say that one happened.
 
