@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from autotune.core.trial import FailureKind, Flags, FlagValue, TrialRecord
+from autotune.core.trial import Failure, FailureKind, Flags, FlagValue, TrialRecord
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
 
 _TOO_MUCH = (FailureKind.GRAPH_CAPTURE_OOM, FailureKind.RUNTIME_OOM)
 _TOO_LITTLE = (FailureKind.KV_DOES_NOT_FIT,)
+_JUST_BELOW = 1e-6
 
 Tree = tuple[FlagValue | None, FlagValue | None, FlagValue | None]
 
@@ -40,7 +41,7 @@ class MemoryWalls:
         for record in records:
             # A baseline may have failed under a command that was mended since.
             if record.failure is not None and record.role != "baseline":
-                walls._take(record.failure.kind, record.flags)
+                walls._take(record.failure, record.flags)
         return walls
 
     def why_not(self, flags: Flags) -> str | None:
@@ -58,10 +59,15 @@ class MemoryWalls:
                 return f"no room for the KV cache at fraction {at_fraction:g}"
         return None
 
-    def _take(self, kind: FailureKind, flags: Flags) -> None:
+    def _take(self, failure: Failure, flags: Flags) -> None:
+        kind, bound = failure.kind, failure.bound
         fraction, draft = _load(flags)
         if kind is FailureKind.REJECTED_COMBINATION and None not in _tree(flags):
             self.rejected.add(_tree(flags))
+        elif fraction is not None and bound and (bound.flag, bound.side) == (MEMORY, "at_least"):
+            # The server told how much would do; a pool that ran dry at run time tells it too,
+            # which is the wall below and not, as else at run time, the one above.
+            self.below.append((max(fraction, bound.value - _JUST_BELOW), draft))
         elif fraction is not None and kind in _TOO_MUCH:
             self.above.append((fraction, draft))
         elif fraction is not None and kind in _TOO_LITTLE:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.core.trial import Failure, FailureKind, Flags, FlagValue, TrialRecord
+from autotune.core.trial import Bound, Failure, FailureKind, Flags, FlagValue, TrialRecord
 from autotune.search import MemoryWalls
 
 
@@ -17,8 +17,8 @@ def tree(fraction: float, draft: int = 4, steps: int = 3, topk: int = 1) -> dict
     }
 
 
-def failed(kind: FailureKind, flags: Flags) -> TrialRecord:
-    failure = Failure(kind, "capture", "evidence", "remedy")
+def failed(kind: FailureKind, flags: Flags, bound: Bound | None = None) -> TrialRecord:
+    failure = Failure(kind, "capture", "evidence", "remedy", bound)
     return TrialRecord(number=0, status="failed", flags=dict(flags), failure=failure)
 
 
@@ -42,6 +42,20 @@ def test_no_room_for_the_cache_rules_out_less_memory_and_larger_trees() -> None:
         assert "KV cache" in (known.why_not(tree(fraction, draft)) or "")
     for fraction, draft in ((0.66, 8), (0.60, 7), (0.95, 64)):
         assert known.why_not(tree(fraction, draft)) is None
+
+
+def test_a_bound_that_the_server_told_is_the_wall() -> None:
+    told = Bound("mem_fraction_static", "at_least", 0.8)
+    known = walls(failed(FailureKind.KV_DOES_NOT_FIT, tree(0.65), told))
+    assert known.why_not(tree(0.79)) is not None
+    assert known.why_not(tree(0.80)) is None
+
+
+def test_a_pool_that_ran_dry_at_run_time_wants_more_memory() -> None:
+    dry = Bound("mem_fraction_static", "at_least", 0.8)
+    known = walls(failed(FailureKind.RUNTIME_OOM, tree(0.8), dry))
+    assert known.why_not(tree(0.8)) is not None
+    assert known.why_not(tree(0.9)) is None
 
 
 def test_a_refused_tree_is_refused_whatever_the_memory() -> None:
