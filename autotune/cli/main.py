@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -81,8 +83,12 @@ def group() -> None:
 def main() -> None:
     """Runs the command line and exits with the documented code."""
     code = run(sys.argv[1:])
-    if code == 130:  # one more Ctrl-C would end the interpreter with a traceback
+    if code == 130:  # what an interrupt left half made, or one more Ctrl-C, would complain
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code)
     sys.exit(code)
 
 

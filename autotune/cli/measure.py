@@ -193,7 +193,8 @@ def _plans(
             raise ConfigError(f"{name} {value:g} must be a number above 0")
     if rate is not None or replay:
         return (plan_open_loop(rate, seconds or 60.0),)
-    levels = parse_concurrencies(concurrency or _DEFAULT_LEVELS, "--concurrency")
+    told = _DEFAULT_LEVELS if concurrency is None else concurrency
+    levels = parse_concurrencies(told, "--concurrency")
     if not levels or levels[0] < 1:
         raise ConfigError(f"--concurrency {concurrency!r} must name at least one level above 0")
     plans = [replace(plan, gaps=gaps) for plan in plan_levels(levels, precision)]

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from autotune.engine.ports import free_port
 from autotune.engine.process import MARKER
 
 SPEED = 60
@@ -89,6 +90,22 @@ def started(*words: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
         finally:
             if child.poll() is None:
                 child.kill()
+
+
+@contextmanager
+def serving(directory: Path, *words: str) -> Iterator[str]:
+    """The address of a running simulated server, stopped with the block; it leaves no file."""
+    port = free_port()
+    log = directory / f"server-{port}.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen([*words, "--port", str(port)], stdout=output, stderr=output)
+    try:
+        assert wait_until(lambda: b"fired up" in log.read_bytes()), log.read_text()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait(20)
+        log.unlink()
 
 
 def read_until(child: subprocess.Popen[str], *, stderr: str) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from .commands import autotune, environment, optimize_words, records, serve_words
+from .commands import (
+    autotune,
+    complaint,
+    environment,
+    optimize_words,
+    records,
+    serve_words,
+    serving,
+)
 
 SECRET = "SECRET123-do-not-tell"
 TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
@@ -87,28 +94,31 @@ def test_a_password_in_the_storage_url_is_not_told(tmp_path: Path) -> None:
     assert_untold(tmp_path, done, printed)
 
 
-def test_measure_takes_its_key_from_the_environment(tmp_path: Path) -> None:
-    from autotune.engine.ports import free_port
-
-    from .commands import wait_until
-
-    port = free_port()
-    log = tmp_path / "log"
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            [*serve_words("--api-key", SECRET), "--port", str(port)],
-            stdout=output, stderr=output, env=dict(os.environ),
-        )  # fmt: skip
-    try:
-        assert wait_until(lambda: b"fired up" in log.read_bytes())
-        words = ("measure", "--url", f"http://127.0.0.1:{port}", "--concurrency", "1")
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_measure_takes_its_key_from_elsewhere_than_the_command_line(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, where: str
+) -> None:
+    key_file = tmp_path_factory.mktemp("key") / "key"
+    key_file.write_text(f"{SECRET}\n")
+    given = ("--api-key-file", str(key_file)) if where == "file" else ()
+    env = environment() if where == "file" else environment(AUTOTUNE_API_KEY=SECRET)
+    with serving(tmp_path, *serve_words("--api-key", SECRET)) as url:
+        words = ("measure", "--url", url, "--concurrency", "1", "--seconds", "20")
         refused = autotune(*words, cwd=tmp_path)
         assert refused.returncode == 4 and "AUTOTUNE_API_KEY" in refused.stderr
-        env = environment(AUTOTUNE_API_KEY=SECRET)
-        done = autotune(*words, "--json", cwd=tmp_path, env=env)
-        assert done.returncode == 0, done.stderr
-    finally:
-        server.terminate()
-        server.wait(20)
-    log.unlink()
-    assert_untold(tmp_path, refused, done)
+        table = autotune(*words, *given, "-o", "record.json", cwd=tmp_path, env=env)
+        assert table.returncode == 0, table.stderr
+        document = autotune(*words, *given, "--json", cwd=tmp_path, env=env)
+        assert document.returncode == 0, document.stderr
+    assert_untold(tmp_path, refused, table, document)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"two words\n", b"\xff\xfe", "schlüssel\n".encode()]
+)
+def test_a_key_file_without_a_key_is_refused_and_not_quoted(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "key").write_bytes(content)
+    done = autotune("measure", "--url", "http://127.0.0.1:9", "--api-key-file", "key", cwd=tmp_path)
+    assert done.returncode == 3
+    told = complaint(done)
+    assert "key" in told and "two words" not in told and "schl" not in told
