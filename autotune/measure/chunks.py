@@ -69,9 +69,21 @@ class _Usage(msgspec.Struct, gc=False):
     prompt_tokens_details: _PromptDetails | None = None
 
 
+class _Timings(msgspec.Struct, gc=False):
+    """llama.cpp's own counts: with every event once ``timings_per_token`` asks for it."""
+
+    predicted_n: int | None = None
+    prompt_n: int | None = None
+    cache_n: int | None = None
+    draft_n: int | None = None
+    """Absent until a token has been drafted."""
+    draft_n_accepted: int | None = None
+
+
 class _Document(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
+    timings: _Timings | None = None
     meta_info: _Details | None = None
     text: str | None = None
     output_ids: list[int] | None = None
@@ -182,17 +194,28 @@ class Tally:
                 self._finish(choice.finish_reason)
             if choice.meta_info:
                 self._take_any(choice.meta_info)
-        usage = document.usage
-        if usage is None:
-            self._count(at_s, n_chars, None)
-        else:
-            self._count(at_s, n_chars, usage.completion_tokens)
+        usage, timings = document.usage, document.timings
+        told = usage.completion_tokens if usage is not None else None
+        if timings is not None:
+            told = timings.predicted_n if told is None else told
+            self._take_timings(timings)
+        self._count(at_s, n_chars, told)
+        if usage is not None:
             self.n_prompt_tok = usage.prompt_tokens or self.n_prompt_tok
             if usage.prompt_tokens_details is not None:
                 self._take_cached(usage.prompt_tokens_details.cached_tokens)
         if document.sglext and isinstance(document.sglext, dict):
             self._take_any(document.sglext)
             self._take_any(document.sglext.get("spec_tokens_details"))
+
+    def _take_timings(self, timings: _Timings) -> None:
+        """Of llama.cpp, which names drafted tokens and not passes: each pass yields one token
+        beside those it accepted. The first token is the prompt's.
+        """
+        self.n_prompt_tok = (timings.prompt_n or 0) + (timings.cache_n or 0) or self.n_prompt_tok
+        if timings.draft_n:
+            passes = (timings.predicted_n or 0) - (timings.draft_n_accepted or 0) - 1
+            self.n_verify = max(1, passes)
 
     def _take_any(self, value: Any) -> None:  # noqa: ANN401 (whatever JSON holds)
         """Details in a place where nothing is promised."""
