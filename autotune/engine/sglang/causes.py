@@ -43,7 +43,7 @@ _FRAMES = (
     ("capture", re.compile(r"cuda_graph_runner\.py|graph_capture|capture_one_batch_size")),
     ("pool", _POOL_ALLOCATION),
     ("load", re.compile(r"model_loader|load_weights|load_model\b")),
-    ("serving", re.compile(r"in (?:run_)?event_loop|in forward_batch_generation")),
+    ("serving", re.compile(r"\bevent_loop_|in forward_batch_generation")),
 )
 """For a traceback alone, without the lines of a start before it: where its frames are."""
 
@@ -233,8 +233,15 @@ class Launch:
             remedy += self._nearest_flag(line.text)
         remedy = remedy.replace("{above}", f" above {bound.value:g}" if bound else "")
         remedy = remedy.replace("{most}", f" = {bound.value:g}" if bound else "")
-        stage = signature.stage or line.stage
+        stage = signature.stage or self._stage(i)
         return Failure(signature.kind, stage, _short(line.text), remedy, bound)
+
+    def _stage(self, i: int) -> str:
+        """The stage at a line; where the log tells none, that of the frames before it."""
+        stage = self._lines[i].stage
+        if stage != "parse" or self._lines[i].block == "":
+            return stage
+        return _stage_of_frames([e.text for e in self._lines[max(0, i - _TRACEBACK_LINES) : i]])
 
     def _bound(self, i: int, kind: FailureKind) -> Bound | None:
         return bound_of(kind, [line.text for line in self._lines[i : i + 4]], self._arguments)
@@ -243,7 +250,7 @@ class Launch:
         """GPU memory: which wall it was depends on where it happened."""
         line = self._lines[i]
         before = [each.text for each in self._lines[max(0, i - _TRACEBACK_LINES) : i]]
-        stage = line.stage if line.stage != "parse" else _stage_of_frames(before)
+        stage = self._stage(i)
         kind, remedy = FailureKind.RUNTIME_OOM, words.LOWER_AT_RUN_TIME
         if stage in ("start", "serving", "stop"):
             pass
@@ -275,7 +282,7 @@ class Launch:
             kind = FailureKind.REJECTED_COMBINATION
             bound = self._bound(i, kind)
             return Failure(kind, "parse", _short(line.text), remedy, bound)
-        return Failure(FailureKind.CRASHED, line.stage, _short(line.text), words.TRACEBACK)
+        return Failure(FailureKind.CRASHED, self._stage(i), _short(line.text), words.TRACEBACK)
 
     def _nearest_flag(self, text: str) -> str:
         """The flag of the printed usage that was probably meant."""

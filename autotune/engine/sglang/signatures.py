@@ -55,7 +55,8 @@ DEATH = re.compile(
 )
 """Only a server that ends writes this."""
 
-LIFE = re.compile(r"\b(?:Prefill|Decode) batch|\" 200(?: OK)?$")
+LIFE = re.compile(r"\b(?:Prefill|Decode) batch|\"POST /\S+ HTTP/[\d.]+\" 200")
+"""Work was done. Health checks are no such sign: they answer beside a dead scheduler (#4730)."""
 FIRED_UP = re.compile(r"The server is fired up and ready to roll")
 
 STARTING = frozenset({"parse", "load", "pool", "capture", "start"})
