@@ -33,7 +33,7 @@ from autotune.space.rules import DRAFT, TOPK, TREE_FLAGS
 from autotune.space.server_rules import ADAPTIVE, ALGORITHM, TREE_ALGORITHMS
 from autotune.study.budget import Budget, settled
 from autotune.study.config import RunConfig, check_same, from_yaml, load_objective, to_yaml
-from autotune.study.evaluate import Evaluator
+from autotune.study.evaluate import PINNED, Evaluator
 from autotune.study.interrupt import Interrupts
 from autotune.study.store import StudyStore, masked, slug
 from autotune.study.tuner import FIRST_TRIALS, Tuner
@@ -158,6 +158,7 @@ class Campaign:
             slos=[parse_slo(text) for text in config.slo],
             searched=self.space.names,
             listener=listener,
+            base=self.engine.command.readable(PINNED),
             stall_s=config.stall_timeout_s,
         )
         return Tuner(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from autotune.measure.plan import PhasePlan
 from autotune.measure.prompt import Api
 from autotune.measure.validity import ServerLimits, caveats, fatal
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
+from autotune.space.server_rules import BACKENDS, PAGE
 from autotune.workload.model import Workload
 
 STALL_S = 60.0
@@ -42,6 +43,7 @@ class Evaluator:
 
     Attributes:
         searched: flags to complete from what the server reports, where a trial leaves them out.
+        base: flags that the launch command itself gives in every trial.
         stall_s: wall seconds without a byte of any answer after which the server counts as hung.
     """
 
@@ -52,6 +54,7 @@ class Evaluator:
     searched: Sequence[str]
     listener: Listener
     stall_s: float = STALL_S
+    base: Flags = field(default_factory=dict)
 
     def evaluate(
         self,
@@ -93,7 +96,7 @@ class Evaluator:
             phases, failure, timings = self._measured(server, number)
         timings["wall_s"] = time.monotonic() - began
         warnings = caveats(phases, limits_of(server.effective), reference)
-        warnings += _silent_changes(flags, server.effective)
+        warnings += silent_changes({**self.base, **flags}, server.effective)
         constraints = {} if failure else dict(violations(self.slos, phases))
         feasible = all(value <= 0 for value in constraints.values())
         return TrialRecord(
@@ -215,13 +218,19 @@ def limits_of(effective: Mapping[str, Any]) -> ServerLimits:
     )
 
 
-_PINNED = (STEPS, TOPK, DRAFT, MEMORY)
+PINNED = (STEPS, TOPK, DRAFT, MEMORY, PAGE, *BACKENDS)
+"""Flags that must run as asked, or two trials do not compare what they seem to compare."""
+
+_SAME = {"nsa": "dsa"}
+"""Two names of one backend (0.5.13 on)."""
 
 
-def _silent_changes(flags: Flags, effective: Mapping[str, object]) -> list[Caveat]:
+def silent_changes(flags: Flags, effective: Mapping[str, object]) -> list[Caveat]:
     """What was asked for and what really ran, where they differ."""
     return [
         Caveat("silent_change", f"asked for {name} {flags[name]}, the server runs {ran}")
-        for name in _PINNED
-        if name in flags and (ran := effective.get(name)) is not None and ran != flags[name]
+        for name in PINNED
+        if name in flags
+        and (ran := effective.get(name)) is not None
+        and _SAME.get(str(ran), ran) != _SAME.get(str(flags[name]), flags[name])
     ]

@@ -87,7 +87,8 @@ def here(tmp_path: Path) -> Path:
         ((*DRY, "--study", ".."), 2, "'..'"),
         ((*DRY, "--study", "x" * 300), 2, "at most 80"),
         # launch commands
-        ((*DRY, "--", "/bin/sh", "-c", "python -m sglang.launch_server"), 2, "one string"),
+        ((*DRY, "--", "/bin/sh", "-c", "./serve.sh --tp 4"), 2, "{flags}"),
+        ((*DRY, "--", "sglang", "serve", "--config", "no.yaml"), 2, "--config no.yaml"),
         ((*DRY, "--", "python \"x"), 2, "shell"),
         ((*DRY, "--engine", "sglang"), 3, "launch command"),
         ((*DRY, "--scenario", "dense-8b-chat", "--", "python"), 3, "simulated"),

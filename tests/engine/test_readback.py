@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from http.server import HTTPServer
+from typing import Any
 
 import pytest
 
@@ -112,3 +113,116 @@ def test_the_old_name_of_the_address_is_tried_after_the_new_one() -> None:
             server.shutdown()
             thread.join()
     assert fetch_server_info(url, timeout_s=1.0) is None
+
+
+# ---- the shapes of all releases -------------------------------------------------------------
+
+USAGE = {"weight": 62.0, "kvcache": 18.0, "token_capacity": 9000}
+TREE = {
+    "speculative_num_steps": 3,
+    "speculative_eagle_topk": 1,
+    "speculative_num_draft_tokens": 4,
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    # Flat arguments; the scheduler knows the backend, the front end does not.
+    "0.4.6.post5": TREE
+    | {
+        "attention_backend": None,
+        "page_size": 1,
+        "mem_fraction_static": 0.85,
+        "cuda_graph_max_bs": 8,
+        "cuda_graph_bs": None,
+        "max_running_requests": 48,
+        "max_total_num_tokens": 9000,
+        "internal_states": {"attention_backend": "fa3", "last_gen_throughput": 1.0},
+    },
+    "0.5.10": TREE
+    | {
+        "attention_backend": "fa3",
+        "page_size": 1,
+        "mem_fraction_static": 0.85,
+        "cuda_graph_max_bs": 8,
+        "cuda_graph_bs": [1, 2, 4, 8],
+        "max_running_requests": 48,
+        "mamba_scheduler_strategy": "extra_buffer",
+        "internal_states": [
+            {"memory_usage": USAGE | {"graph": 0.5}, "effective_max_running_requests_per_dp": 14}
+        ],
+    },
+    "0.5.23": TREE
+    | {
+        "attention_backend": "fa3",
+        "page_size": 1,
+        "mem_fraction_static": 0.85,
+        "max_running_requests": 48,
+        "cuda_graph_max_bs_decode": None,
+        "cuda_graph_config": {
+            "decode": {"backend": "full", "max_bs": 8, "bs": [8, 4, 2, 1]},
+            "prefill": {"backend": "breakable", "max_bs": 512, "bs": [512]},
+        },
+        "mamba_radix_cache_strategy": "extra_buffer",
+        "launch_command": "sglang serve --api-key sk-secret-two",
+        "internal_states": [
+            {
+                "memory_usage": USAGE
+                | {"graph": {"decode": 0.3, "prefill": 0.2}, "startup_available": 7.25},
+                "effective_max_running_requests_per_dp": 14,
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("release", SHAPES)
+def test_every_release_tells_the_same_by_its_own_names(release: str) -> None:
+    log = "" if release == "0.5.23" else LOG
+    settings = effective_settings(SHAPES[release], log)
+    expected = TREE | {
+        "attention_backend": "fa3",
+        "page_size": 1,
+        "mem_fraction_static": 0.85,
+        "cuda_graph_max_bs": 8,
+        "max_running_requests": 14,
+    }
+    assert settings.items() >= expected.items()
+    assert settings["available_gpu_mem_gb"] == (7.25 if release == "0.5.23" else 7.2)
+    if release != "0.4.6.post5":
+        assert settings["cuda_graph_bs"] == [1, 2, 4, 8]
+        assert settings["graph_gb"] == 0.5
+        assert settings["max_total_num_tokens"] == 9000
+        assert settings["mamba_radix_cache_strategy"] == "extra_buffer"
+    assert "secret" not in str(settings)
+
+
+def test_a_ladder_that_ends_below_its_limit_counts_by_its_end() -> None:
+    info = {"cuda_graph_max_bs": 64, "cuda_graph_bs": [1, 2, 48]}
+    assert effective_settings(info, "")["cuda_graph_max_bs"] == 48
+
+
+def test_graphs_that_are_switched_off_have_no_ladder() -> None:
+    off = {"cuda_graph_config": {"decode": {"backend": "disabled", "max_bs": 8}}}
+    assert effective_settings(off, "") == {"disable_cuda_graph": True}
+
+
+def test_the_smallest_of_the_data_parallel_ranks_holds_the_fewest_tokens() -> None:
+    ranks = [
+        {"memory_usage": {"token_capacity": tokens}, "effective_max_running_requests_per_dp": 7}
+        for tokens in (900, 800)
+    ]
+    settings = effective_settings({"internal_states": ranks, "max_total_num_tokens": 900}, "")
+    assert settings["max_total_num_tokens"] == 800
+    assert settings["max_running_requests"] == 14
+
+
+@pytest.mark.parametrize("word", ["explicitly specified", "set", "specified"])
+def test_a_backend_of_sglangs_own_choice_is_read_from_the_log(word: str) -> None:
+    line = f"[2026-01-05 10:00:00] Attention backend not {word}. Use triton backend by default."
+    assert effective_settings(None, line) == {"attention_backend": "triton"}
+    assert effective_settings({"attention_backend": "fa3"}, line) == {"attention_backend": "fa3"}
+
+
+@pytest.mark.parametrize(
+    "config", [None, "x", [], {}, {"decode": None}, {"decode": {"bs": "x", "max_bs": None}}]
+)
+def test_odd_graph_settings_are_no_error(config: object) -> None:
+    assert effective_settings({"cuda_graph_config": config}, "") == {}

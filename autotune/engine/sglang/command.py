@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -171,6 +172,14 @@ class LaunchCommand:
             for place in [*_places(from_file, 0, spec), *self._places(spec)]:
                 if PORT_HERE not in (place.text or ""):
                     found[spec.name] = _read(spec, place)
+        return found
+
+    def readable(self, names: Iterable[str]) -> dict[str, FlagValue]:
+        """As ``flags``, without those whose value is not known here, as a variable of a script."""
+        found: dict[str, FlagValue] = {}
+        for name in names:
+            with suppress(UsageError):
+                found |= self.flags((name,))
         return found
 
     def with_flags(self, flags: Mapping[str, FlagValue]) -> LaunchCommand:

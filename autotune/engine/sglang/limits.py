@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from autotune.core.trial import FlagValue
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.flags import check_has
 from autotune.engine.sglang.versions import (
@@ -18,7 +17,6 @@ from autotune.engine.sglang.versions import (
     PAGE_TREES,
     in_force,
 )
-from autotune.errors import UsageError
 from autotune.space import SearchSpace
 from autotune.space.server_rules import RULE_FLAGS, Fact, ServerRules
 
@@ -54,7 +52,7 @@ def server_rules(
     refuses = overlap.value == "asked, chain" and _asks_overlap(command, environment)
     return ServerRules(
         release=str(at or NEWEST),
-        flags=_own_flags(command),
+        flags=command.readable(RULE_FLAGS),
         algorithms=Fact(algorithms.value or None, algorithms.source),
         page_trees=Fact(page_trees.value, page_trees.source),
         chain_backends=in_force(CHAIN_BACKENDS, at).value,
@@ -75,16 +73,6 @@ def notes(space: SearchSpace, command: LaunchCommand) -> tuple[str, ...]:
             f"compared with a chain under another scheduler ({overlap.source})",
         )
     return ()
-
-
-def _own_flags(command: LaunchCommand) -> dict[str, FlagValue]:
-    found: dict[str, FlagValue] = {}
-    for name in RULE_FLAGS:
-        try:
-            found |= command.flags((name,))
-        except UsageError:  # a variable of a script: its value is not known here
-            continue
-    return found
 
 
 def _asks_overlap(command: LaunchCommand, environment: Mapping[str, str] | None) -> bool:

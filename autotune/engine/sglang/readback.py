@@ -13,8 +13,10 @@ from typing import Any
 
 import httpx
 
-_PATHS = ("/server_info", "/get_server_info")
-"""New name from 0.5.6; the old one still answers in 0.5.23 with a warning."""
+from autotune.engine.sglang.versions import INFO_PATHS, SPELLINGS, in_force
+
+_PATHS = in_force(INFO_PATHS, None).value
+"""The old name comes last; it still answers in 0.5.23, with a warning."""
 
 _COPIED = (
     "mem_fraction_static", "attention_backend", "prefill_attention_backend",
@@ -26,8 +28,13 @@ _COPIED = (
     "schedule_conservativeness", "disable_overlap_schedule", "disable_radix_cache",
     "disable_cuda_graph", "tp_size", "dp_size", "pp_size", "ep_size", "enable_dp_attention",
     "moe_runner_backend", "model_path", "served_model_name", "dtype", "device", "random_seed",
-    "mamba_radix_cache_strategy", "max_mamba_cache_size",
+    "mamba_radix_cache_strategy", "max_mamba_cache_size", "attn_dp_size",
+    "speculative_draft_attention_backend", "linear_attn_backend",
 )  # fmt: skip
+
+_DISABLED = "disabled"
+_CHOSEN_BACKEND = re.compile(r"Attention backend not .*\bUse (\w+) backend by default")
+"""server_args.py:350 @0.4.6.post5 to arg_groups/overrides.py:1137 @0.5.23."""
 
 _LIMITS = re.compile(r"max_total_num_tokens=\d+.*\bmax_running_requests=\d+")
 _PAIR = re.compile(r"\b([a-z_]+)=(-?\d+(?:\.\d+)?)")
@@ -48,23 +55,24 @@ def effective_settings(info: Mapping[str, Any] | None, log: str) -> dict[str, An
 
     ``max_running_requests`` is the limit in force over all data-parallel ranks, while
     ``max_total_num_tokens``, ``weights_gb``, ``kv_cache_gb`` and ``graph_gb`` are those of one
-    rank. GB as SGLang prints them.
+    rank, the tokens of the smallest. ``cuda_graph_max_bs`` is the largest batch that a CUDA graph
+    was made for, ``cuda_graph_bs`` all of them. GB as SGLang prints them.
 
     Args:
         info: the JSON of ``/server_info``, None where it could not be had.
         log: text of the server log; it needs the start only.
     """
-    settings = limits_in_log(log)
+    settings = limits_in_log(log) | _backend_in_log(log)
     if info is None:
         return settings
     states = _states(info)
-    first = states[0] if states else {}
+    first = states[0]
     for key in _COPIED:
-        # The scheduler's own state wins: it has made its last adjustments.
-        value = first.get(key, info.get(key))
+        value = _value(first, info, key)
         if value is not None:
             settings[key] = value
-    settings |= _memory(first, info)
+    settings |= _graphs(first, info)
+    settings |= _memory(states, info, settings.get("available_gpu_mem_gb"))
     running = _running_limit(states, info, settings.get("max_running_requests"))
     if running is not None:
         settings["max_running_requests"] = running
@@ -125,20 +133,68 @@ def _states(info: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [info]
 
 
-def _memory(state: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
-    raw = state.get("memory_usage")
-    usage: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+def _value(state: Mapping[str, Any], info: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401
+    """What the server says of one argument, under any of its names.
+
+    The scheduler's own state wins over the arguments: it has made its last adjustments.
+    """
+    names = [spelling.text[2:].replace("-", "_") for spelling in SPELLINGS.get(key, ())]
+    found = (source.get(name) for name in (key, *names) for source in (state, info))
+    return next((value for value in found if value is not None), None)
+
+
+def _backend_in_log(log: str) -> dict[str, Any]:
+    """The attention backend that SGLang chose by itself; nothing where the command names one."""
+    found = _CHOSEN_BACKEND.findall(log)
+    return {"attention_backend": found[-1]} if found else {}
+
+
+def _graphs(state: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
+    """The batch sizes of the decode graphs.
+
+    Up to 0.5.13 they are two arguments; from 0.5.14 on ``cuda_graph_config.decode`` holds what the
+    server resolved (model_executor/cuda_graph_config.py:90 @0.5.23).
+    """
+    config = _value(state, info, "cuda_graph_config")
+    decode = config.get("decode") if isinstance(config, Mapping) else None
+    decode = decode if isinstance(decode, Mapping) else {}
+    sizes = (decode.get("bs"), state.get("decode_cuda_graph_bs"))
+    ladder = next(filter(None, (*sizes, _value(state, info, "cuda_graph_bs"))), None)
+    largest = decode.get("max_bs") or _value(state, info, "cuda_graph_max_bs")
+    found: dict[str, Any] = {}
+    if isinstance(ladder, list) and all(isinstance(size, int) for size in ladder):
+        found["cuda_graph_bs"] = sorted(ladder)
+        largest = min(largest or max(ladder), max(ladder))
+    if largest is not None:
+        found["cuda_graph_max_bs"] = largest
+    backend = decode.get("backend") or _value(state, info, "cuda_graph_backend_decode")
+    if backend == _DISABLED:
+        return {"disable_cuda_graph": True}
+    return found
+
+
+def _memory(
+    states: list[Mapping[str, Any]], info: Mapping[str, Any], logged_gb: float | None
+) -> dict[str, Any]:
+    usages = [_usage(state) for state in states]
+    usage = usages[0]
     graph = usage.get("graph", usage.get("cuda_graph"))
     if isinstance(graph, Mapping):  # 0.5.23: one figure per kind of graph
         graph = sum(float(part) for part in graph.values() if part is not None)
-    tokens = info.get("max_total_num_tokens", usage.get("token_capacity"))
+    capacities = [each["token_capacity"] for each in usages if each.get("token_capacity")]
     found = {
         "weights_gb": usage.get("weight"),
         "kv_cache_gb": usage.get("kvcache"),
         "graph_gb": graph,
-        "max_total_num_tokens": tokens,
+        "max_total_num_tokens": min(capacities, default=info.get("max_total_num_tokens")),
+        "available_gpu_mem_gb": usage.get("startup_available") if logged_gb is None else logged_gb,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _usage(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    usage = state.get("memory_usage")
+    return usage if isinstance(usage, Mapping) else {}
 
 
 def _running_limit(
