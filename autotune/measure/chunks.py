@@ -149,6 +149,11 @@ class Tally:
         grown = zip(self._ids, lengths, [0, *lengths], strict=False)
         return tuple((at_s, n_tok) for (at_s, _), n_tok, before in grown if n_tok > before)
 
+    @property
+    def uncounted(self) -> tuple[tuple[float, int], ...]:
+        """``(time, characters)`` of the text that came after the last count; token ids count."""
+        return () if self._ids else tuple(self._uncounted)
+
     def read(self, at_s: float, data: bytes) -> None:
         """One JSON document; what is no object is passed over. Never raises."""
         try:

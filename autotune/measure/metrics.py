@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, zip_longest
 from math import inf, nextafter
 from statistics import fmean
@@ -64,6 +65,7 @@ def summarize(
         in_flight: ``(time, requests in flight from then on)``.
         reference_output_tok: n_ref of the turn latency ``TTFT + TPOT * n_ref``.
     """
+    records = counted(records)
     inside = [r for r in records if _is_inside(r, window)]
     good = [r for r in inside if r.ok]
     samples = _samples(good, reference_output_tok)
@@ -140,6 +142,31 @@ def _span(records: Sequence[RequestRecord]) -> tuple[float, float]:
     return min(r.sent_s for r in records), max(r.done_s for r in records)
 
 
+def counted(records: Sequence[RequestRecord]) -> Sequence[RequestRecord]:
+    """The records, with the tokens of those that broke off before the server told any.
+
+    Servers that tell usage at the end alone (SGLang before 0.5.6) would else lose what was in
+    flight when the window closed. Their text is there: tokens per character are those of the
+    answers that were told.
+    """
+    if not any(record.uncounted for record in records):
+        return records
+    told = [r for r in records if r.arrivals and not r.uncounted and r.text]
+    n_chars = sum(len(r.text) for r in told)
+    tok_per_char = sum(r.n_output_tok for r in told) / n_chars if n_chars else 0.0
+    return [_estimated(r, tok_per_char) if r.uncounted else r for r in records]
+
+
+def _estimated(record: RequestRecord, tok_per_char: float) -> RequestRecord:
+    arrivals, n_chars, told = list(record.arrivals), 0, record.n_output_tok
+    for at_s, more in record.uncounted:
+        n_chars += more
+        so_far = told + round(n_chars * tok_per_char)
+        if so_far > (arrivals[-1][1] if arrivals else 0):
+            arrivals.append((at_s, so_far))
+    return replace(record, arrivals=tuple(arrivals), uncounted=())
+
+
 def headline(
     records: Sequence[RequestRecord],
     plan: PhasePlan,
@@ -148,7 +175,7 @@ def headline(
 ) -> Interval:
     """The one value a phase is measured for: the turn latency, or the output throughput."""
     if plan.role == "serving":
-        return _rate(records, window, _output)
+        return _rate(counted(records), window, _output)
     good = [r for r in records if r.ok and window[0] < r.done_s <= window[1]]
     return median_interval(_samples(good, reference_output_tok)["turn_latency_s"])
 

@@ -17,6 +17,8 @@ class RequestRecord:
         sent_s: when its last byte was handed to the socket.
         done_s: when the answer ended or broke off.
         arrivals: ``(time, tokens so far)`` for each event that brought tokens.
+        uncounted: ``(time, characters)`` of each event after the last count: of an answer that
+            broke off before the server told its tokens.
         n_verify: verify passes of the target; 0 where the server does not tell.
         n_cached_tok: prompt tokens that the prefix cache held; None where not told.
         text: the answer, for the next turn of the session.
@@ -41,6 +43,7 @@ class RequestRecord:
     text: str = ""
     error: str = ""
     cut: bool = False
+    uncounted: tuple[tuple[float, int], ...] = ()
     accept_histogram: tuple[int, ...] = ()
     n_retractions: int = 0
     queue_s: float | None = None

@@ -41,6 +41,7 @@ def read_record(reads: Sequence[Read], sent_s: float, done_s: float) -> RequestR
         n_retractions=tally.n_retractions,
         queue_s=tally.queue_s,
         aborted=tally.aborted,
+        uncounted=tally.uncounted,
     )
 
 

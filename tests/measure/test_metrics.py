@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.core.trial import Phase
-from autotune.measure.metrics import summarize
+from autotune.measure.metrics import counted, summarize
 from autotune.measure.observe import Observations
 from autotune.measure.plan import PhasePlan
 from autotune.measure.records import RequestRecord
@@ -143,3 +145,15 @@ def test_generated_prose_code_logs_and_json_are_no_loops(seed: int) -> None:
     kinds = [write(pen, 1500) for write in (prose.prose, python, output.log, document)]
     phase = summary([steady(float(place), text=said) for place, said in enumerate(kinds)])
     assert phase.loop_frac == 0.0
+
+
+def test_what_broke_off_before_its_tokens_were_told_is_counted_by_its_text() -> None:
+    told = replace(steady(0.0, 20), text="x" * 80)  # 4 characters a token
+    cut = RequestRecord(
+        3.0, 6.0, (), text="y" * 60, cut=True, uncounted=((4.0, 20), (5.0, 40))
+    )  # fmt: skip
+    assert [r.arrivals for r in counted([told, cut])] == [told.arrivals, ((4.0, 5), (5.0, 15))]
+    alone = summary([cut], (0.0, 10.0))
+    both = summary([told, cut], (0.0, 10.0))
+    assert alone.output_tok_s.value == 0.0
+    assert both.output_tok_s.value == pytest.approx((20 + 15) / 10)

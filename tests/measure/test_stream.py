@@ -40,7 +40,8 @@ def record(data: bytes, cuts: list[int] | None = None) -> RequestRecord:
 def timeless(told: RequestRecord) -> RequestRecord:
     """The record without its times: what must not depend on how the bytes were cut."""
     counts = tuple((0.0, n_tok) for _, n_tok in told.arrivals)
-    return replace(told, sent_s=0.0, done_s=0.0, arrivals=counts)
+    uncounted = tuple((0.0, n_chars) for _, n_chars in told.uncounted)
+    return replace(told, sent_s=0.0, done_s=0.0, arrivals=counts, uncounted=uncounted)
 
 
 CHAT = chat(PIECES, n_verify=4)
