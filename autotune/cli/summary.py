@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from autotune.cli.table import TrialTable
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Phase, TrialRecord
-from autotune.engine.sglang.command import LaunchCommand
 from autotune.study.budget import gpu_hours, settled
 from autotune.study.reading import StudyView
 
@@ -60,8 +59,9 @@ def _row(view: StudyView, table: TrialTable, ranking: Ranking, standing: Standin
 
 
 def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]:
-    flags = LaunchCommand(("x",)).with_flags(best.flags).argv[1:]
-    yield f"Use      {shlex.join(flags)}"
+    measured = view.record(best.trial).versions.get("sglang", "")
+    words = view.command.for_version(measured).words_for(best.flags)
+    yield f"Use      {shlex.join(words)}"
     base = ranking.baseline
     if base is None or base is best:
         yield "Better   nothing measured beats the flags you came with"

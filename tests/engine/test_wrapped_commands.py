@@ -202,6 +202,19 @@ def test_an_entrypoint_that_is_a_shell() -> None:
     assert command.with_flags(TREE).argv[-1] == f"exec sglang serve {' '.join(TREE_WORDS)}"
 
 
+@given(wanted_flags)
+def test_a_script_that_hands_on_the_words_behind_it(wanted: dict[str, FlagValue]) -> None:
+    script = 'source env.sh; exec sglang serve --model-path M "$@"'
+    tail = ("--speculative-num-steps=1", "--tp", "2")
+    command = LaunchCommand.parse(["bash", "-c", script, "serve", *tail])
+    assert command.flags() == {"speculative_num_steps": 1, "tp_size": 2}
+    changed = command.with_flags(wanted)
+    assert changed.argv[:4] == command.argv[:4]
+    assert changed.flags(wanted) == wanted
+    assert changed.with_flags(wanted) == changed
+    assert changed.without(wanted) == command.without(wanted)
+
+
 def test_variables_before_the_program_need_no_shell() -> None:
     command = LaunchCommand.parse(["CUDA_VISIBLE_DEVICES=1 sglang serve --model-path M"])
     assert command.argv[:3] == ("env", "CUDA_VISIBLE_DEVICES=1", "sglang")
@@ -299,6 +312,17 @@ def test_a_file_that_sglang_would_refuse_is_refused(
     with pytest.raises(UsageError, match=words):
         command.flags()
     assert command.secrets() == ()  # a log is still scrubbed of what is known
+
+
+def test_a_file_that_a_script_names_is_read_where_it_is_certain(tmp_path: Path) -> None:
+    path = config(tmp_path)
+
+    def flags(script: str) -> dict[str, FlagValue]:
+        return LaunchCommand.parse(["bash", "-c", script]).flags(["mem_fraction_static"])
+
+    assert flags(f"cd / && sglang serve --config {path}") == {"mem_fraction_static": 0.8}
+    assert flags("cd / && sglang serve --config server.yaml") == {}
+    assert flags('sglang serve --config "$FILE"') == {}
 
 
 def test_a_file_inside_a_container_is_not_looked_for_here() -> None:

@@ -144,7 +144,10 @@ class LaunchCommand:
         placement = Placement.of(self.argv)
         if not self.shows_flags or image_index(self.argv) is not None:
             return None
-        return config_path(placement.words[placement.first :])
+        path = config_path(placement.words[placement.first :])
+        # A script may have gone elsewhere before, and may name the file by a variable.
+        is_certain = placement.words == self.argv or (path or "").startswith("/")
+        return path if is_certain and "$" not in (path or "") else None
 
     def variable(self, name: str) -> str | None:
         """The value that the command itself gives an environment variable of the server."""

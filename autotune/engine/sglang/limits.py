@@ -11,15 +11,19 @@ from autotune.engine.sglang.versions import (
     ADAPTIVE_STEPS,
     ALGORITHMS,
     CHAIN_BACKENDS,
+    DRAFT_IN_POOL,
     NEWEST,
     OVERLAP,
     PAGE_SIZES,
     PAGE_TREES,
+    RUNNING_LIMIT,
     in_force,
 )
 from autotune.space import SearchSpace
-from autotune.space.server_rules import RULE_FLAGS, Fact, ServerRules
+from autotune.space.rules import MEMORY
+from autotune.space.server_rules import ALGORITHM, RULE_FLAGS, Fact, ServerRules
 
+RUNNING = "max_running_requests"
 _SPEC_V2 = "SGLANG_ENABLE_SPEC_V2"
 _OFF = ("", "0", "false", "no", "n", "off")
 
@@ -64,15 +68,29 @@ def server_rules(
 
 
 def notes(space: SearchSpace, command: LaunchCommand) -> tuple[str, ...]:
-    """What is no reason against a launch but changes what a comparison means."""
-    overlap = in_force(OVERLAP, command.version)
+    """What is no reason against a launch but changes what its numbers mean."""
+    at, found = command.version, []
+    overlap = in_force(OVERLAP, at)
     topks = space.tree.topks if space.tree else ()
     if overlap.value == "chain" and 1 in topks and max(topks) > 1:
-        return (
+        found.append(
             "with topk above 1 this release also switches the overlap scheduler off, so a tree is "
-            f"compared with a chain under another scheduler ({overlap.source})",
+            f"compared with a chain under another scheduler ({overlap.source})"
         )
-    return ()
+    given = command.readable((ALGORITHM, RUNNING))
+    limit = in_force(RUNNING_LIMIT, at)
+    if ALGORITHM in given and RUNNING not in {**given, **space.parameters, **space.fixed}:
+        found.append(
+            f"no {RUNNING} is given: under speculation SGLang runs {limit.value} requests at most, "
+            f"and what is above that waits ({limit.source})"
+        )
+    pool = in_force(DRAFT_IN_POOL, at)
+    if MEMORY in space.parameters and at is not None and not pool.value:
+        found.append(
+            f"{MEMORY} covers the draft model from SGLang 0.5.14 on, and not on {at}: a fraction "
+            f"found here holds up to 0.5.13 only ({pool.source})"
+        )
+    return tuple(found)
 
 
 def _asks_overlap(command: LaunchCommand, environment: Mapping[str, str] | None) -> bool:

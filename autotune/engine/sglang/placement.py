@@ -47,6 +47,8 @@ class Placement:
             UsageError: they are hidden in a shell string that does not start a server.
         """
         at = _string_index(argv)
+        if at is not None and _passes_on(argv, at):
+            return cls(tuple(argv), at + 2, True)
         if at is not None:
             return cls.of([word.text for word in _server_command(argv[at])])
         found = _program_end(argv)
@@ -66,7 +68,7 @@ def rewritten(argv: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
         return tuple(argv)
     at = _string_index(argv)
     words = list(argv)
-    if at is None:
+    if at is None or _passes_on(argv, at):
         for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
             words[start:end] = new
         return tuple(words)
@@ -83,6 +85,11 @@ def shell_string(argv: Sequence[str]) -> str | None:
     """The script of a ``bash -c`` that starts the server; None where there is none."""
     at = _string_index(argv)
     return None if at is None else argv[at]
+
+
+def _passes_on(argv: Sequence[str], at: int) -> bool:
+    """Whether a script hands on the words behind it: ``bash -c '… "$@"' name --tp 4``."""
+    return len(argv) > at + 1 and "$@" in [word.text for word in _server_command(argv[at])]
 
 
 def _server_command(script: str) -> list[ShellWord]:
