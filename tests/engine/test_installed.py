@@ -116,4 +116,7 @@ def test_uv_is_asked_without_installing_anything(tmp_path: Path) -> None:
 def test_a_release_newer_than_all_known_ones_is_told() -> None:
     told = Installed(version("0.6.1"), "image x")
     assert told.describe() == "SGLang 0.6.1 (image x, newer than every release known here)"
+    old = Installed(version("0.4.3.post2"), "image x").describe()
+    assert old == "SGLang 0.4.3.post2 (image x, older than every release known here)"
+    assert "newer" not in Installed(version("0.5.23+simulated"), "simulated").describe()
     assert Installed(version("0.5.10"), "image x").describe() == "SGLang 0.5.10 (image x)"

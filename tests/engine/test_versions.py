@@ -145,8 +145,10 @@ def test_launched_and_exported_flags_differ_exactly_where_the_releases_do(releas
 
 
 MAMBA = {
-    "0.4.6.post5": "--mamba-radix-cache-strategy came with SGLang 0.5.7, and this is 0.4.6.post5",
-    "0.5.3": "--mamba-radix-cache-strategy came with SGLang 0.5.7, and this is 0.5.3",
+    "0.4.6.post5": "--mamba-radix-cache-strategy came with SGLang 0.5.7 "
+    "(as --mamba-scheduler-strategy), and this is 0.4.6.post5",
+    "0.5.3": "--mamba-radix-cache-strategy came with SGLang 0.5.7 "
+    "(as --mamba-scheduler-strategy), and this is 0.5.3",
     "0.5.10": "--mamba-scheduler-strategy",
     "0.5.14": "--mamba-radix-cache-strategy",
     "0.5.20": "--mamba-radix-cache-strategy",
@@ -171,13 +173,24 @@ def test_a_flag_that_a_release_lacks_is_refused_with_the_release_it_came_in(rele
         ("speculative_adaptive", "0.5.10", "came with SGLang 0.5.11"),
         ("speculative_adaptive", "0.5.11rc1", None),
         ("speculative_use_rejection_sampling", "0.5.13", "came with SGLang 0.5.14"),
-        ("enable_linear_replayssm_spec", "0.5.10.post1", "came with SGLang 0.5.17"),
+        (
+            "enable_linear_replayssm_spec",
+            "0.5.10.post1",
+            "came with SGLang 0.5.16 (as --enable-gdn-replayssm-spec)",
+        ),
         ("enable_beta_spec", "0.5.6", "is gone after SGLang 0.5.4"),
         ("enable_beta_spec", "0.5.4", None),
         ("mem_fraction_static", "0.4.5", None),
+        ("nsa_prefill_backend", "0.5.20", None),
+        ("fp8_gemm_backend", "0.5.23", None),
+        ("model", "0.4.6", "--model came with SGLang 0.4.9"),
+        ("model_path", "0.4.6", None),
+        ("moe_runner_backend", "0.4.10", "came with SGLang 0.5.1"),
+        ("moe_runner_backend", "0.5.0rc2", None),  # not read: it may well have it
+        ("radix_eviction_policy", "0.5.0rc2", "came with SGLang 0.5.3"),
         ("a_flag_of_the_future", "0.4.5", None),
         ("speculative_adaptive", None, None),
-        ("enable_ep_moe", None, "is gone after SGLang 0.5.4, and this is 0.5.23"),
+        ("enable_ep_moe", None, "is gone after SGLang 0.5.2, and this is 0.5.23"),
     ],
 )
 def test_what_each_release_has(name: str, release: str | None, reason: str | None) -> None:
@@ -206,6 +219,14 @@ def test_an_old_spelling_in_the_command_is_renewed_only_where_the_release_lost_i
         "0.5.20": "--cuda-graph-max-bs-decode=16",
         "?": "--cuda-graph-max-bs=16",  # what the user wrote is the best hint at the release
     }
+
+
+def test_a_short_name_that_a_release_lacks_is_written_out() -> None:
+    command = LaunchCommand.parse(["sglang", "serve", "--model", "M", "--ep", "2"])
+    wanted: dict[str, FlagValue] = {"model_path": "N", "ep_size": 4}
+    words = {release: command.for_version(release).with_flags(wanted) for release in RELEASES}
+    assert words["0.4.6.post5"].argv[2:] == ("--model-path", "N", "--ep-size", "4")
+    assert words["0.5.23"].argv[2:] == ("--model", "N", "--ep", "4")
 
 
 def test_every_flag_of_the_table_has_one_spelling_for_a_release_or_a_reason() -> None:

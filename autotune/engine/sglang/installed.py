@@ -14,7 +14,7 @@ from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.container import image_index
 from autotune.engine.sglang.placement import Placement, shell_string
 from autotune.engine.sglang.shell import simple_commands
-from autotune.engine.sglang.versions import NEWEST, Version
+from autotune.engine.sglang.versions import NEWEST, OLDEST, Version
 
 ASKING_S = 20.0
 """Reading the metadata of a package takes a tenth of a second; a cold network disk takes longer."""
@@ -50,8 +50,11 @@ class Installed:
                 f"SGLang of unknown version ({self.origin}): the rules and flag names of "
                 f"{NEWEST}, the newest one known, are used"
             )
-        newer = ", newer than every release known here" if self.version > NEWEST else ""
-        return f"SGLang {self.version} ({self.origin}{newer})"
+        foreign = ""
+        if not OLDEST.release <= self.version.release <= NEWEST.release:
+            side = "newer" if self.version > NEWEST else "older"
+            foreign = f", {side} than every release known here"
+        return f"SGLang {self.version} ({self.origin}{foreign})"
 
 
 def installed(command: LaunchCommand, timeout_s: float = ASKING_S) -> Installed:

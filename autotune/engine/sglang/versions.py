@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Self, TypeVar
 
+from autotune.engine.sglang.flag_history import FIRST, LAST
+
 OLDEST_READ = "0.4.5"
 NEWEST_READ = "0.5.23"
 
@@ -72,7 +74,7 @@ class Version:
         A candidate or a development build counts as the release it leads to: refusing what it
         may well have would be worse than SGLang's own refusal.
         """
-        return self.release >= version(bound).release
+        return _NEXT_READ.get(self.release, self.release) >= version(bound).release
 
     def __str__(self) -> str:
         return self.text
@@ -90,7 +92,10 @@ def version(text: str) -> Version:
     return parsed
 
 
-NEWEST = version(NEWEST_READ)
+OLDEST, NEWEST = version(OLDEST_READ), version(NEWEST_READ)
+
+_NEXT_READ = {(0, 5): (0, 5, 1)}
+"""A release between two that were read has all that the later one has, as far as is known."""
 
 
 # ---- flag names -----------------------------------------------------------------------------
@@ -111,101 +116,46 @@ class Spelling:
         return not over and (not self.since or known.reached(self.since))
 
 
-def _since(bound: str, *names: str) -> dict[str, tuple[Spelling, ...]]:
-    return {name: (Spelling("--" + name.replace("_", "-"), bound),) for name in names}
-
-
-SPELLINGS: Mapping[str, tuple[Spelling, ...]] = {
-    # Renamed; the newest name comes first. Where both work, the older one is deprecated.
-    "cuda_graph_max_bs": (
-        Spelling("--cuda-graph-max-bs-decode", "0.5.14"),
-        Spelling("--cuda-graph-max-bs", "", "0.5.19"),
+_RENAMED: Mapping[str, tuple[str, ...]] = {
+    "cuda_graph_max_bs": ("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs"),
+    "cuda_graph_bs": ("--cuda-graph-bs-decode", "--cuda-graph-bs"),
+    "cuda_graph_max_bs_prefill": (
+        "--cuda-graph-max-bs-prefill",
+        "--piecewise-cuda-graph-max-tokens",
     ),
-    "cuda_graph_bs": (
-        Spelling("--cuda-graph-bs-decode", "0.5.14"),
-        Spelling("--cuda-graph-bs", "", "0.5.19"),
-    ),
-    "mamba_radix_cache_strategy": (
-        Spelling("--mamba-radix-cache-strategy", "0.5.14"),
-        Spelling("--mamba-scheduler-strategy", "0.5.7", "0.5.19"),
+    "mamba_radix_cache_strategy": ("--mamba-radix-cache-strategy", "--mamba-scheduler-strategy"),
+    "enable_linear_replayssm_spec": (
+        "--enable-linear-replayssm-spec",
+        "--enable-gdn-replayssm-spec",
     ),
     "speculative_draft_window_size": (
-        Spelling("--speculative-draft-window-size", "0.5.12"),
-        Spelling("--speculative-dflash-draft-window-size", "0.5.11", "0.5.19"),
+        "--speculative-draft-window-size",
+        "--speculative-dflash-draft-window-size",
     ),
-    "fp8_gemm_runner_backend": (
-        Spelling("--fp8-gemm-runner-backend", "0.5.14"),
-        Spelling("--fp8-gemm-backend", "0.5.7", "0.5.13"),
-    ),
-    "fp4_gemm_runner_backend": (
-        Spelling("--fp4-gemm-runner-backend", "0.5.14"),
-        Spelling("--fp4-gemm-backend", "0.5.8", "0.5.13"),
-    ),
-    "incremental_streaming_output": (
-        Spelling("--incremental-streaming-output", "0.5.10"),
-        Spelling("--stream-output", "", "0.5.19"),
-    ),
-    # One name, not in every release.
-    "enable_beta_spec": (Spelling("--enable-beta-spec", "0.5.4", "0.5.4"),),
-    "enable_ep_moe": (Spelling("--enable-ep-moe", "", "0.5.4"),),
-    "speculative_ngram_branch_length": (
-        Spelling("--speculative-ngram-branch-length", "0.5.3", "0.5.9"),
-    ),
-    **_since("0.4.6.post5", "pp_size"),
-    **_since("0.4.9", "enable_flashinfer_allreduce_fusion"),
-    **_since(
-        "0.4.10", "prefill_attention_backend", "decode_attention_backend", "swa_full_tokens_ratio"
-    ),
-    **_since("0.5.1", "moe_runner_backend", "moe_a2a_backend", "scheduler_recv_interval"),
-    **_since("0.5.2", "speculative_attention_mode", "max_mamba_cache_size", "mamba_ssm_dtype"),
-    **_since(
-        "0.5.3",
-        "config",
-        "radix_eviction_policy",
-        "speculative_draft_model_revision",
-        "speculative_ngram_max_bfs_breadth",
-    ),
-    **_since("0.5.4", "mamba_full_memory_ratio"),
-    **_since("0.5.5", "speculative_moe_runner_backend"),
-    **_since(
-        "0.5.7",
-        "enable_multi_layer_eagle",
-        "mamba_track_interval",
-        "prefill_max_requests",
-        "speculative_draft_attention_backend",
-        "speculative_draft_model_quantization",
-    ),
-    **_since("0.5.8", "admin_api_key"),
-    **_since(
-        "0.5.10",
-        "enable_fused_moe_sum_all_reduce",
-        "linear_attn_backend",
-        "speculative_ngram_max_trie_depth",
-        "ssl_keyfile_password",
-    ),
-    **_since(
-        "0.5.11",
-        "speculative_adaptive",
-        "speculative_adaptive_config",
-        "speculative_dflash_block_size",
-    ),
-    **_since(
-        "0.5.14",
-        "cuda_graph_backend_decode",
-        "cuda_graph_config",
-        "cuda_graph_max_bs_prefill",
-        "speculative_use_rejection_sampling",
-    ),
-    **_since("0.5.15", "min_free_slots_delay"),
-    **_since("0.5.17", "enable_linear_replayssm_spec", "linear_attn_verify_backend"),
-    **_since("0.5.18", "speculative_draft_kv_cache_dtype"),
-    **_since("0.5.19", "prefill_decode_interval"),
-    **_since("0.5.22", "attn_dp_size", "speculative_use_block_verification"),
+    "dsa_prefill_backend": ("--dsa-prefill-backend", "--nsa-prefill-backend"),
+    "dsa_decode_backend": ("--dsa-decode-backend", "--nsa-decode-backend"),
+    "incremental_streaming_output": ("--incremental-streaming-output", "--stream-output"),
 }
-"""Flags that some release lacks or writes otherwise; every other flag is ``--its-name``, always.
+"""Flags of one meaning with several names, the newest first. Where two work, the older is
+deprecated.
 
-Source: the argument table of each wheel (server_args.py; from 0.5.20 arg_groups/fields/*.py).
+Source: the help texts of ``DeprecatedAliasStoreAction`` in server_args.py @0.5.10 to 0.5.19.
 """
+
+
+def _spellings() -> dict[str, tuple[Spelling, ...]]:
+    texts = dict(_RENAMED)
+    renamed = {text for every in texts.values() for text in every}
+    for text in sorted({*FIRST, *LAST} - renamed):
+        texts[text[2:].replace("-", "_")] = (text,)
+    return {
+        name: tuple(Spelling(text, FIRST.get(text, ""), LAST.get(text, "")) for text in every)
+        for name, every in texts.items()
+    }
+
+
+SPELLINGS: Mapping[str, tuple[Spelling, ...]] = _spellings()
+"""Flags that some release lacks or writes otherwise; every other flag is ``--its-name``, always."""
 
 
 def why_missing(name: str, at: Version | None) -> str | None:
@@ -213,11 +163,11 @@ def why_missing(name: str, at: Version | None) -> str | None:
     spellings = SPELLINGS.get(name, ())
     if not spellings or any(spelling.is_in(at) for spelling in spellings):
         return None
-    shown, known = spellings[0], at or NEWEST
-    came = spellings[-1].since
-    if came and not known.reached(came):
-        return f"{shown.text} came with SGLang {came}, and this is {known}"
-    return f"{shown.text} is gone after SGLang {shown.until}, and this is {known}"
+    newest, oldest, known = spellings[0], spellings[-1], at or NEWEST
+    if oldest.since and not known.reached(oldest.since):
+        name = "" if oldest == newest else f" (as {oldest.text})"
+        return f"{newest.text} came with SGLang {oldest.since}{name}, and this is {known}"
+    return f"{newest.text} is gone after SGLang {newest.until}, and this is {known}"
 
 
 # ---- what changed, release by release -------------------------------------------------------
