@@ -94,7 +94,7 @@ def version(text: str) -> Version:
 
 OLDEST, NEWEST = version(OLDEST_READ), version(NEWEST_READ)
 
-_NEXT_READ = {(0, 5): (0, 5, 1)}
+_NEXT_READ: Mapping[tuple[int, ...], tuple[int, ...]] = {(0, 5): (0, 5, 1)}
 """A release between two that were read has all that the later one has, as far as is known."""
 
 
