@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from autotune.core.trial import Bound, FailureKind
 
@@ -48,7 +49,8 @@ def bound_of(kind: FailureKind, message: Sequence[str], server_args: str) -> Bou
     """
     text = " ".join(message[:_LINES])
     if said := _SAID.search(text):
-        side = "at_least" if said[2].lower() in _AT_LEAST else "at_most"
+        is_least = said[2].lower() in _AT_LEAST
+        side: Literal["at_least", "at_most"] = "at_least" if is_least else "at_most"
         return Bound(said[1].replace("-", "_"), side, float(said[3]))
     if found := _DRAFT_AT_MOST.search(text):
         return Bound(_DRAFT, "at_most", float(next(filter(None, found.groups()))))
