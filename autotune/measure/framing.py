@@ -56,11 +56,6 @@ class HttpAnswer:
     payload: Body
     complete: bool | None
 
-    @property
-    def body(self) -> tuple[Read, ...]:
-        """The body as one read."""
-        return ((self.payload.times[-1], self.payload.data),)
-
 
 def parse_answer(reads: Sequence[Read]) -> HttpAnswer:
     """Splits raw reads into head and body; undoes chunked transfer coding.
