@@ -83,7 +83,7 @@ def test_a_record_has_the_shape_that_is_promised(finished: FinishedStudy) -> Non
             assert 0 < phase["in_flight_mean"] <= phase["concurrency"]
         assert set(record["objectives"]) == {"latency_s", "throughput_tok_s"}
         assert all(map(is_interval, record["objectives"].values()))
-        assert all(set(w) == {"code", "text"} for w in record["warnings"])
+        assert all(set(w) == {"code", "text", "remedy"} for w in record["warnings"])
         assert {"launch_s", "measure_s", "stop_s"} <= set(record["timings"])
         assert record["machine"]["n_gpus"] == 4 and "gpu_memory_gb" in record["machine"]
         assert {"sglang", "autotune"} <= set(record["versions"])

@@ -112,6 +112,9 @@ def test_forty_configurations_are_ranked_as_they_truly_are(start: Start) -> None
             continue
         endpoint = Endpoint(server.url, "org/model", time_scale=SPEED)
         phase = measure_phase(endpoint, load, plan, check=lambda: None)
+        if server.process.poll() is not None:
+            assert "CUDA out of memory" in server.log, "a long phase may take it to its wall"
+            continue
         assert phase.n_failed == 0
         measured.append(phase.output_tok_s.value)
         true.append(true_value)
