@@ -260,8 +260,8 @@ class Client:
 
 CLIENTS = {
     "floor": Client("floor: epoll, read, drop", _floor),
-    "autotune": Client("autotune", _autotune),
-    "autotune-uvloop": Client("autotune on uvloop", _autotune, ("uvloop",)),
+    "autotune": Client("autotune without uvloop", _autotune),
+    "autotune-uvloop": Client("autotune, with the extra `fast`", _autotune, ("uvloop",)),
     "aiohttp-chunks": Client("aiohttp `iter_any` + msgspec", _aiohttp_chunks, ("aiohttp",)),
     "aiohttp-lines": Client("aiohttp lines + `json.loads`", _aiohttp_lines, ("aiohttp",)),
     "httpx-chunks": Client("httpx `aiter_raw` + msgspec", _httpx_chunks),

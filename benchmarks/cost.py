@@ -26,8 +26,8 @@ _ONE_BY_ONE = replace(_REFERENCE, lockstep=False)
 """The same events evenly apart: the dearest way to receive them, as every one wakes the client."""
 _BAR_US = 15.0
 _BAR_RATIO = 5.0
-_OURS, _PLAIN = "autotune", "httpx-lines"
-_QUICK = ("floor", _OURS, "aiohttp-lines", _PLAIN)
+_OURS, _PLAIN = "autotune-uvloop", "httpx-lines"
+_QUICK = ("floor", _OURS, "autotune", "aiohttp-lines", _PLAIN)
 
 Costs = dict[str, list[Cost]]
 """By client, one for each repeat."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from autotune.core.trial import Phase
 from autotune.measure.client import Endpoint, Flight, Pulse
+from autotune.measure.loop import run
 from autotune.measure.metrics import Limits, headline, summarize
 from autotune.measure.observe import Observer
 from autotune.measure.plan import PhasePlan
@@ -49,7 +50,7 @@ def measure_phase(
         Exception: whatever ``check`` raises when the server dies meanwhile.
     """
     with _no_garbage_collection():
-        return asyncio.run(_Run(endpoint, workload, plan, progress, limits).play(check))
+        return run(_Run(endpoint, workload, plan, progress, limits).play(check))
 
 
 @dataclass(slots=True)
