@@ -163,7 +163,8 @@ CAUSES = (
         Kind.MODEL_MISSING,
         r"(?:RepositoryNotFound|GatedRepo|HFValidation|RevisionNotFound|LocalEntryNotFound)Error"
         r"|Error: .*(?:gated repo|40[13] Client Error|is not a local folder"
-        r"|Incorrect path_or_model_id|couldn't connect|does not appear to have|no file named|any model weights|config\.json"
+        r"|Incorrect path_or_model_id|couldn't connect|does not appear to have"
+        r"|no file named|any model weights|config\.json"
         r"|Unrecognized model in|local model path does not exist)",
         words.FIND_MODEL, "load", only=STARTING, raised=True,
     ),
