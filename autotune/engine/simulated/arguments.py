@@ -16,7 +16,7 @@ from autotune.engine.simulated.physics import NO_SPECULATION, Deployment, Specul
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
 from autotune.errors import ConfigError
 
-DEFAULT_SPEED = 10.0
+DEFAULT_SPEED = 15.0
 DEFAULT_STARTUP_SPEED = 60.0
 RUNNING_WITH_SPECULATION = 48
 """SGLang's running limit under speculation when none is given (server_args.py, 0.4.5 to 0.5.23)."""
