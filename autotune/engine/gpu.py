@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 _TIMEOUT_S = 10.0
@@ -18,6 +18,25 @@ _LEVEL_MB = 1024.0
 _FOREIGN_FRAC = 0.05
 """Share of a GPU that others may use: a desktop takes some; SGLang sizes its pool by the rest."""
 _POLL_S = 0.25
+
+Run = Callable[[Sequence[str]], str]
+"""Runs a command where the server will run; what it wrote, empty where it failed."""
+
+
+def run_here(command: Sequence[str]) -> str:
+    """Runs a command on this machine; see ``Run``."""
+    try:
+        told = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return told.stdout
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +50,9 @@ class Gpu:
     used_mb: float
 
 
-def visible_gpus(env: Mapping[str, str]) -> list[Gpu]:
+def visible_gpus(env: Mapping[str, str], run: Run = run_here) -> list[Gpu]:
     """The GPUs a process with this environment may use; empty where none is known."""
-    rows = _query("--query-gpu=index,uuid,name,memory.total,memory.used")
+    rows = _query(run, "--query-gpu=index,uuid,name,memory.total,memory.used")
     try:
         gpus = [Gpu(int(i), uuid, name, float(m), float(u)) for i, uuid, name, m, u in rows]
     except ValueError:  # a GPU without memory of its own says [N/A]
@@ -59,11 +78,11 @@ class GpuUser:
         return f"{self.name} (process {self.pid}) holds {held}"
 
 
-def foreign_users(gpus: list[Gpu]) -> list[GpuUser]:
+def foreign_users(gpus: list[Gpu], run: Run = run_here) -> list[GpuUser]:
     """Processes that hold so much of these GPUs that a server would find too little left."""
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     found = []
-    for row in _query("--query-compute-apps=gpu_uuid,pid,process_name,used_memory"):
+    for row in _query(run, "--query-compute-apps=gpu_uuid,pid,process_name,used_memory"):
         uuid, pid, name, used = row[:4] if len(row) >= 4 else ("", "0", "", "")
         gpu = by_uuid.get(uuid)
         amount = float(used) if used.replace(".", "", 1).isdigit() else 0.0
@@ -80,11 +99,13 @@ class MemoryGate:
 
     Args:
         env: environment of the server.
+        run: asks the machine whose GPUs they are.
     """
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], run: Run = run_here) -> None:
         self._env = dict(env)
-        self._before = {gpu.uuid: gpu.used_mb for gpu in visible_gpus(env)}
+        self._run = run
+        self._before = {gpu.uuid: gpu.used_mb for gpu in visible_gpus(env, run)}
 
     def wait(self, limit_s: float) -> list[Gpu]:
         """Polls until the level is reached or the time is up; the GPUs that are still above it."""
@@ -96,17 +117,11 @@ class MemoryGate:
         return above
 
     def _above(self) -> list[Gpu]:
-        gpus = visible_gpus(self._env)
+        gpus = visible_gpus(self._env, self._run)
         return [g for g in gpus if g.used_mb > self._before.get(g.uuid, g.used_mb) + _LEVEL_MB]
 
 
-def _query(query: str) -> list[list[str]]:
+def _query(run: Run, query: str) -> list[list[str]]:
     """Rows of one ``nvidia-smi`` query; empty without the tool, or where it fails."""
-    command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
-    try:
-        told = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [row for row in csv.reader(told.stdout.splitlines(), skipinitialspace=True) if row]
+    told = run(["nvidia-smi", query, "--format=csv,noheader,nounits"])
+    return [row for row in csv.reader(told.splitlines(), skipinitialspace=True) if row]

@@ -1,14 +1,13 @@
-"""The engine on this machine: a launch command becomes a server that is ready, or a failure.
+"""The life of one launch: a command becomes a server that is ready, or a failure.
 
-It serves any command that speaks as SGLang does. What differs for a server that imitates SGLang is
-in the methods under "For servers that imitate SGLang".
+Where that server runs is the business of a ``Place``. It may be any server that speaks as SGLang
+does; what differs for one that imitates SGLang is in the methods under "For servers that imitate
+SGLang".
 """
 
 from __future__ import annotations
 
 import mmap
-import os
-import platform
 import re
 import shlex
 import time
@@ -20,12 +19,13 @@ from typing import Any, Self
 from autotune import __version__
 from autotune.core.trial import Failure, FailureKind, Flags
 from autotune.engine.base import Announce, LaunchFailed
-from autotune.engine.gpu import MemoryGate, foreign_users, visible_gpus
-from autotune.engine.ports import LOCAL_HOST, free_port, port_of
+from autotune.engine.gpu import Gpu, MemoryGate, foreign_users, visible_gpus
+from autotune.engine.places.base import Berth, Place, url_host
+from autotune.engine.places.choose import place_for
 from autotune.engine.process import ServerProcess, StopPatience, StopReport
 from autotune.engine.sglang.command import MASK, LaunchCommand
 from autotune.engine.sglang.diagnose import diagnose_file, last_words, read_log, stage_of
-from autotune.engine.sglang.environment import fakes
+from autotune.engine.sglang.environment import fakes_in
 from autotune.engine.sglang.readback import effective_settings, fetch_server_info, versions_of
 from autotune.engine.sglang.readiness import ReadyProbe, StartupLog
 
@@ -57,11 +57,13 @@ class LocalServer:
         time_scale: float,
         machine: dict[str, Any],
         patience: StopPatience,
+        berth: Berth,
         gate: MemoryGate | None = None,
     ) -> None:
         self.url = url
         self.api_key = command.api_key
-        self.effective = effective_settings(info, read_log(process.log)) | fakes(port_of(url))
+        faked = fakes_in(berth.environment())
+        self.effective = effective_settings(info, read_log(process.log)) | faked
         self.versions = versions_of(info)
         self.machine = machine
         self.launch_s = launch_s
@@ -70,6 +72,7 @@ class LocalServer:
         self._process = process
         self._secrets = command.secrets()
         self._patience = patience
+        self._berth = berth
         self._gate = gate
         self._failure: Failure | None = None
         self._stopping = False
@@ -88,10 +91,14 @@ class LocalServer:
         self.failure()  # a death that nobody noticed yet is no result of this stop
         self._stopping = True
         began = time.monotonic()
-        self.stopped = self._process.stop(self._patience)
-        scrub(self._process.log, self._secrets)
-        if self._gate is not None:
-            self._gate.wait(_GPU_FREE_S)  # what is not free by then is found before the next launch
+        try:
+            self.stopped = self._process.stop(self._patience)
+            scrub(self._process.log, self._secrets)
+            if self._gate is not None:
+                # What is not free by then is found before the next launch.
+                self._gate.wait(_GPU_FREE_S)
+        finally:
+            self._berth.close()
         return (time.monotonic() - began) * self.time_scale
 
     def __enter__(self) -> Self:
@@ -107,7 +114,7 @@ class LocalServer:
 
 
 class LocalEngine:
-    """Starts SGLang on this machine, one server after another. Implements ``Engine``.
+    """Starts SGLang, one server after another. Implements ``Engine``.
 
     Args:
         command: the base launch command; its own flags are the baseline.
@@ -115,6 +122,10 @@ class LocalEngine:
         env: variables for the server on top of the tuner's own (``CUDA_VISIBLE_DEVICES``).
         pins: flags for every pinned launch that neither the command nor the trial gives.
         patience: of the stop.
+        place: where the servers run; None: where the command says, on this machine.
+
+    Raises:
+        UsageError: the command is about a container that a trial cannot run and end.
     """
 
     name = "sglang"
@@ -127,7 +138,9 @@ class LocalEngine:
         env: Mapping[str, str] | None = None,
         pins: Flags | None = None,
         patience: StopPatience | None = None,
+        place: Place | None = None,
     ) -> None:
+        self.place = place or place_for(command)
         self.command = command
         self.ready_timeout_s = ready_timeout_s
         self.env = dict(env or {})
@@ -159,23 +172,32 @@ class LocalEngine:
         pinned: bool = True,
     ) -> LocalServer:
         """See ``Engine.launch``. An interrupt on the way leaves no server behind."""
-        gate = self._free_gpus(announce)
-        host = self.command.host or LOCAL_HOST
-        port = free_port(host)
+        berth = self.place.berth(number, announce)
+        try:
+            return self._launched(berth, flags, directory, number, announce, pinned)
+        except BaseException:
+            berth.close()
+            raise
+
+    def _launched(
+        self,
+        berth: Berth,
+        flags: Flags,
+        directory: Path,
+        number: int,
+        announce: Announce,
+        pinned: bool,
+    ) -> LocalServer:
+        gate = self._free_gpus(berth, announce)
+        port = berth.free_port(self.command.host)
         command = self.launched_as(flags, number=number, port=port, pinned=pinned)
         directory.mkdir(parents=True, exist_ok=True)
         write_script(directory / "launch.sh", command, self.env, number)
-        process = ServerProcess(
-            command.argv,
-            log=directory / "server.log",
-            env=self.env,
-            label=f"trial-{number}",
-            host=host,
-            port=port,
-        )
+        process = berth.start(command, log=directory / "server.log", env=self.env, port=port)
         try:
-            self._wait_until_ready(process, command, port, announce)
-            server = self._ready_server(process, command, port, gate)
+            host, port = berth.address(command.host, port)
+            self._wait_until_ready(process, command, host, port, announce)
+            server = self._ready_server(process, command, address(host, port), berth, gate)
             announce(f"ready after {server.launch_s:.0f} s")
             return server
         except BaseException:
@@ -197,15 +219,16 @@ class LocalEngine:
         """Server seconds per wall second, from the JSON of ``/server_info``."""
         return 1.0
 
-    def machine(self, info: Mapping[str, Any] | None) -> dict[str, Any]:
+    def machine(self, info: Mapping[str, Any] | None, berth: Berth) -> dict[str, Any]:
         """The hardware under the server."""
-        return describe_machine({**os.environ, **self.env}, info)
+        gpus = visible_gpus(berth.gpu_environment(self.env), berth.run)
+        return describe_machine(gpus, info) | berth.machine()
 
     def watches_gpus(self) -> bool:
-        """Whether the server uses the GPUs of this machine."""
+        """Whether the server uses the GPUs of the machine it runs on."""
         return True
 
-    def _free_gpus(self, announce: Announce) -> MemoryGate | None:
+    def _free_gpus(self, berth: Berth, announce: Announce) -> MemoryGate | None:
         """The level that the memory of the GPUs must come back to after the stop.
 
         Raises:
@@ -214,9 +237,9 @@ class LocalEngine:
         """
         if not self.watches_gpus():
             return None
-        env = {**os.environ, **self.env}
+        env = berth.gpu_environment(self.env)
         deadline = time.monotonic() + _GPU_BUSY_S
-        while users := foreign_users(visible_gpus(env)):
+        while users := foreign_users(visible_gpus(env, berth.run), berth.run):
             if time.monotonic() >= deadline:
                 text = "; ".join(map(str, users))
                 remedy = "stop it, or choose other GPUs with CUDA_VISIBLE_DEVICES"
@@ -224,13 +247,17 @@ class LocalEngine:
                 raise LaunchFailed(failure, launch_s=0.0, stop_s=0.0)
             announce(f"waiting for the GPU: {users[0]}")
             time.sleep(1.0)
-        return MemoryGate(env)
+        return MemoryGate(env, berth.run)
 
     def _ready_server(
-        self, process: ServerProcess, command: LaunchCommand, port: int, gate: MemoryGate | None
+        self,
+        process: ServerProcess,
+        command: LaunchCommand,
+        url: str,
+        berth: Berth,
+        gate: MemoryGate | None,
     ) -> LocalServer:
         wall_s = time.monotonic() - process.started_mono_s
-        url = address(command.host, port)
         info = fetch_server_info(url, api_key=command.api_key)
         if self.command.version is None:  # the first server that answers tells it
             self.command = self.command.for_version(versions_of(info).get("sglang"))
@@ -242,13 +269,19 @@ class LocalEngine:
             info=info,
             launch_s=self.server_seconds(wall_s, read_log(process.log)),
             time_scale=self.time_scale(info),
-            machine=self.machine(info),
+            machine=self.machine(info, berth),
             patience=self.patience,
+            berth=berth,
             gate=gate,
         )
 
     def _wait_until_ready(
-        self, process: ServerProcess, command: LaunchCommand, port: int, announce: Announce
+        self,
+        process: ServerProcess,
+        command: LaunchCommand,
+        host: str,
+        port: int,
+        announce: Announce,
     ) -> None:
         """Returns when the server is ready.
 
@@ -256,8 +289,7 @@ class LocalEngine:
             LaunchFailed: it died, or the time is up; then nothing of it runs any more.
         """
         log = StartupLog(process.log, announce)
-        url = address(command.host, port)
-        probe = ReadyProbe(url, url_host(command.host), port, api_key=command.api_key)
+        probe = ReadyProbe(address(host, port), host, port, api_key=command.api_key)
         deadline = process.started_mono_s + self.ready_timeout_s
         try:
             while True:
@@ -298,13 +330,6 @@ def address(host: str | None, port: int) -> str:
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
-def url_host(host: str | None) -> str:
-    """``host`` itself, or this machine where it stands for all addresses."""
-    if host in (None, "", "0.0.0.0"):
-        return LOCAL_HOST
-    return "::1" if host == "::" else str(host)
-
-
 def write_script(path: Path, command: LaunchCommand, env: Mapping[str, str], number: int) -> None:
     """Writes the launch of one trial as a shell script, secrets masked."""
     assignments = LaunchCommand(("env", *(f"{key}={value}" for key, value in env.items())))
@@ -338,20 +363,17 @@ def scrub(log: Path, secrets: Iterable[str]) -> None:
         return
 
 
-def describe_machine(env: Mapping[str, str], info: Mapping[str, Any] | None) -> dict[str, Any]:
-    """``gpu``, ``n_gpus``, ``gpu_memory_gb`` (of one, as SGLang counts), ``n_cpus``, ``platform``.
+def describe_machine(gpus: Sequence[Gpu], info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``gpu``, ``n_gpus``, ``gpu_memory_gb`` (of one, as SGLang counts); empty without GPUs.
 
     ``n_gpus`` is what the server uses where it tells, else what it may see.
     """
-    machine: dict[str, Any] = {"n_cpus": os.cpu_count(), "platform": platform.platform(terse=True)}
-    gpus = visible_gpus(env)
     if not gpus:
-        return machine
+        return {}
     return {
         "gpu": gpus[0].name,
         "n_gpus": _gpus_used(info or {}) or len(gpus),
         "gpu_memory_gb": round(gpus[0].memory_mb / 1024, 1),
-        **machine,
     }
 
 

@@ -16,14 +16,23 @@ import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from autotune.engine.ports import LOCAL_HOST, can_bind
+from autotune.engine.stopping import Beyond, StopPatience, StopReport
 from autotune.engine.watchdog import Watchdog
 from autotune.errors import LaunchError
+
+__all__ = [
+    "MARKER",
+    "ServerProcess",
+    "StopPatience",
+    "StopReport",
+    "marked",
+    "new_marker",
+]
 
 MARKER = "AUTOTUNE_TRIAL"
 """Environment variable that every process of a server inherits; its value is unique per launch."""
@@ -32,46 +41,9 @@ _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class StopPatience:
-    """How long each rung of the stop ladder waits, in seconds.
-
-    Attributes:
-        leader_s: after SIGTERM to the first process, for the whole group to end by itself.
-        group_s: after SIGTERM to the rest of the group.
-        killed_s: after SIGKILL; only a process stuck in the kernel (a GPU driver) takes longer.
-        port_s: for the port to be free again.
-    """
-
-    leader_s: float = 10.0
-    group_s: float = 2.0
-    killed_s: float = 20.0
-    port_s: float = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class StopReport:
-    """What it took to end a server.
-
-    Attributes:
-        exit_status: of the first process; negative for a signal.
-        signals: sent, in order: ``SIGTERM leader``, ``SIGTERM group``, ``SIGKILL group``,
-            ``SIGKILL escaped``.
-        left: ids of processes that outlived SIGKILL.
-        port_free: False where somebody still listens on the port.
-        duration_s: wall seconds.
-    """
-
-    exit_status: int | None
-    signals: tuple[str, ...]
-    left: tuple[int, ...]
-    port_free: bool
-    duration_s: float
-
-    @property
-    def clean(self) -> bool:
-        """True where nothing of the server is left."""
-        return self.port_free and not self.left
+def new_marker(label: str) -> str:
+    """A marker for one launch, unlike that of any other."""
+    return f"{label}/{uuid.uuid4().hex}"
 
 
 class _Child(subprocess.Popen[bytes]):
@@ -95,6 +67,9 @@ class ServerProcess:
         label: names the trial in the process marker.
         host: address whose port must be free after ``stop``.
         port: that port; None where the server has none.
+        marker: of this launch; None makes one.
+        feed: written to its stdin, which then stays open; None: it has no input.
+        beyond: the part of the server that this process only speaks to.
 
     Raises:
         LaunchError: the program does not exist or cannot be executed.
@@ -109,15 +84,21 @@ class ServerProcess:
         label: str = "server",
         host: str = LOCAL_HOST,
         port: int | None = None,
+        marker: str | None = None,
+        feed: bytes | None = None,
+        beyond: Beyond | None = None,
     ) -> None:
         self.log = log
-        self.marker = f"{label}/{uuid.uuid4().hex}"
+        self.marker = marker or new_marker(label)
         self.started_mono_s = time.monotonic()
         self._address = (port, host)
         self._child: _Child | None = None
         self._swept = False
         self._report: StopReport | None = None
-        self._watchdog = Watchdog(f"{MARKER}={self.marker}")  # before there is anything to watch
+        self._beyond = beyond
+        farewell = beyond.farewell if beyond else ()
+        # Before there is anything to watch.
+        self._watchdog = Watchdog(f"{MARKER}={self.marker}", farewell)
         # PYTHONUNBUFFERED: progress and last words must be in the file when they are needed.
         variables = {"PYTHONUNBUFFERED": "1", **os.environ, **(env or {}), MARKER: self.marker}
         with log.open("wb") as output, warnings.catch_warnings():
@@ -127,13 +108,14 @@ class ServerProcess:
                 _Child(
                     self,
                     argv,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=variables,
                     start_new_session=True,
                     preexec_fn=_die_with(os.getpid()),
                 )
+                self.tell(feed or b"")
             except OSError as error:
                 self._watchdog.dismiss()
                 raise _cannot_run(argv[0], error) from error
@@ -146,6 +128,17 @@ class ServerProcess:
     def pid(self) -> int:
         """Id of the first process, of its group and of its session."""
         return self._leader.pid
+
+    def tell(self, words: bytes) -> None:
+        """Writes to its stdin; one that no longer listens is found by ``poll``."""
+        if words and self._leader.stdin is not None:
+            with suppress(OSError, ValueError):
+                self._leader.stdin.write(words)
+                self._leader.stdin.flush()
+
+    def wait(self, limit_s: float) -> bool:
+        """Waits for the first process to end; False where it still runs."""
+        return _wait(lambda: self._leader.poll() is not None, limit_s)
 
     def poll(self) -> int | None:
         """Exit status of the first process, negative for a signal; None while it runs.
@@ -170,6 +163,8 @@ class ServerProcess:
             with suppress(psutil.Error):
                 process.kill()
         signals += ["SIGKILL escaped"] if escaped else []
+        if self._beyond is not None:
+            self._beyond.kill()
         if self._leader.poll() is not None and not self._members():
             # From here on the kernel may give the number of the group to somebody else.
             self._swept = True
@@ -198,18 +193,36 @@ class ServerProcess:
             signals += self.kill()
         _wait(lambda: not self._alive(), patience.killed_s)
         left = tuple(process.pid for process in self._alive())
+        left_beyond = self._clear_beyond(patience)
         port, host = self._address
         port_free = port is None or _wait(lambda: can_bind(port, host), patience.port_s)
         self.kill()
         self._watchdog.dismiss()
+        if self._leader.stdin is not None:
+            with suppress(OSError):
+                self._leader.stdin.close()
         duration_s = time.monotonic() - began
-        return StopReport(self._leader.poll(), tuple(signals), left, port_free, duration_s)
+        status = self._leader.poll()
+        return StopReport(status, tuple(signals), left, port_free, duration_s, left_beyond)
+
+    def _clear_beyond(self, patience: StopPatience) -> tuple[str, ...]:
+        """Ends what is beyond until nothing is left of it, or the time is up; what is left."""
+        if self._beyond is None:
+            return ()
+        deadline = time.monotonic() + patience.killed_s
+        while (left := self._beyond.left()) and time.monotonic() < deadline:
+            self._beyond.kill()
+            time.sleep(_POLL_S)
+        return left
 
     def _ask_to_end(self, patience: StopPatience, signals: list[str]) -> None:
+        if self._beyond is not None and patience.leader_s > 0 and self._leader.poll() is None:
+            signals.append(self._beyond.ask_to_end(self, patience))
+            self.wait(patience.group_s)
         if self._leader.poll() is None:
             signals.append("SIGTERM leader")
             self._leader.terminate()
-            _wait(lambda: self._leader.poll() is not None, patience.leader_s)
+            self.wait(patience.leader_s)
             # Children of SGLang die with their parent, a moment later.
             _wait(lambda: not self._members(), min(0.5, patience.group_s))
         if self._members():
@@ -240,7 +253,8 @@ class ServerProcess:
         return [
             process
             for process in marked(lambda value: value == self.marker)
-            if not _in_group(process, self.pid)
+            # One of the group that has just ended is no longer in it, but has not left it.
+            if not _in_group(process, self.pid) and _runs(process)
         ]
 
     def _alive(self) -> list[psutil.Process]:

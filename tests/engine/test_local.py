@@ -12,7 +12,9 @@ import pytest
 
 from autotune.core.trial import FailureKind, Flags
 from autotune.engine.base import Engine, LaunchFailed, RunningServer
+from autotune.engine.gpu import visible_gpus
 from autotune.engine.local import LocalEngine, LocalServer, address, describe_machine, scrub
+from autotune.engine.places.here import LocalPlace
 from autotune.engine.ports import can_bind
 from autotune.engine.process import marked
 from autotune.engine.sglang.command import LaunchCommand
@@ -216,14 +218,16 @@ def test_scrubbing_keeps_the_length_and_skips_words_too_short_to_be_secrets(
 
 def test_the_machine_is_described_without_its_name(nvidia_smi: NvidiaSmi) -> None:
     nvidia_smi(gpus=[(0, 12), (1, 12)])
-    machine = describe_machine({}, None)
-    assert (machine["gpu"], machine["n_gpus"], machine["gpu_memory_gb"]) == ("NVIDIA Test", 2, 96.0)
-    assert describe_machine({"CUDA_VISIBLE_DEVICES": "1"}, None)["n_gpus"] == 1
-    assert describe_machine({}, {"tp_size": 2, "dp_size": 4})["n_gpus"] == 8
+    machine = describe_machine(visible_gpus({}), None)
+    assert machine == {"gpu": "NVIDIA Test", "n_gpus": 2, "gpu_memory_gb": 96.0}
+    one = visible_gpus({"CUDA_VISIBLE_DEVICES": "1"})
+    assert describe_machine(one, None)["n_gpus"] == 1
+    assert describe_machine(one, {"tp_size": 2, "dp_size": 4})["n_gpus"] == 8
     attention = {"tp_size": 8, "dp_size": 8, "enable_dp_attention": True}
-    assert describe_machine({}, attention)["n_gpus"] == 8
+    assert describe_machine(one, attention)["n_gpus"] == 8
     nvidia_smi(fails=True)
-    assert "gpu" not in describe_machine({}, None)
+    assert describe_machine(visible_gpus({}), None) == {}
+    assert set(LocalPlace().berth(0, print).machine()) == {"n_cpus", "platform"}
 
 
 def test_a_gpu_in_use_is_found_before_the_launch_and_left_alone(

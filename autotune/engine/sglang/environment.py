@@ -35,5 +35,10 @@ def environment_at(port: int) -> dict[str, str]:
 
 def fakes(port: int) -> dict[str, str]:
     """What the listener on ``port`` fakes, as an effective setting; empty where nothing."""
-    value = faked_accept_length(environment_at(port))
+    return fakes_in(environment_at(port))
+
+
+def fakes_in(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a server with this environment fakes; see ``fakes``."""
+    value = faked_accept_length(environment)
     return {} if value is None else {EFFECTIVE_FAKE: value}

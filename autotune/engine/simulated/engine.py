@@ -9,6 +9,8 @@ from typing import Any
 
 from autotune.core.trial import Flags
 from autotune.engine.local import LocalEngine
+from autotune.engine.places.base import Berth
+from autotune.engine.places.here import LocalPlace
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, scenario_named
 
@@ -73,7 +75,7 @@ class SimulatedEngine(LocalEngine):
     name = "simulated"
 
     def __init__(self, command: LaunchCommand, *, seed: int, ready_timeout_s: float) -> None:
-        super().__init__(command, ready_timeout_s=ready_timeout_s)
+        super().__init__(command, ready_timeout_s=ready_timeout_s, place=LocalPlace())
         self._seed = seed
 
     def command_for(self, flags: Flags, *, pinned: bool = True) -> LaunchCommand:
@@ -94,7 +96,7 @@ class SimulatedEngine(LocalEngine):
     def time_scale(self, info: Mapping[str, Any] | None) -> float:
         return float(_simulation(info).get("speed", 1.0))
 
-    def machine(self, info: Mapping[str, Any] | None) -> dict[str, Any]:
+    def machine(self, info: Mapping[str, Any] | None, berth: Berth) -> dict[str, Any]:
         told = _simulation(info)
         return {key: told[key] for key in _MACHINE if key in told} | {"simulated": True}
 
