@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
 from autotune.cli import options
+
+if TYPE_CHECKING:
+    from autotune.study.reading import StudyView
 
 
 @click.command(short_help="trials and front of a study")
@@ -35,3 +41,21 @@ def command(study: str | None, as_json: bool) -> None:
     click.echo()
     for line in front_table(view, ranking):
         click.echo(line)
+    click.echo("".join(f"\n{line}" for line in _cautions(view)), nl=False)
+
+
+def _cautions(view: StudyView) -> Iterator[str]:
+    """What the rows of the front had no room for, a line each."""
+    from autotune.cli import words
+
+    trials = {standing.trial for standing in view.ranking.front}
+    rows = [
+        (record.number, caution)
+        for record in view.records
+        if record.number in trials
+        for caution in words.cautions(record)[1:]
+    ]
+    if rows:
+        yield "More to mind"
+        yield from (f"{number:>3}  {caution}" for number, caution in rows)
+        yield ""

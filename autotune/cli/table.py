@@ -40,9 +40,9 @@ class TrialTable:
         """One trial: its values, or why it has none; then what to keep in mind."""
         if record.failure is not None:
             return self.lead(record.number, record.flags) + words.failure(record)
-        notes = words.notes(record)
+        note = words.note(record)
         values = self._values([record], gain_pct)
-        return values + (f"  ! {notes}" if notes else "")
+        return values + (f"  ! {note}" if note else "")
 
     def pooled(self, records: Sequence[TrialRecord], gain_pct: float | None) -> str:
         """One configuration: its values over all its launches, the first one first."""

@@ -49,7 +49,13 @@ def clock(duration_s: float) -> str:
     return f"{int(duration_s) // 60}:{int(duration_s) % 60:02d}"
 
 
-def notes(record: TrialRecord) -> str:
+def note(record: TrialRecord) -> str:
+    """The first thing to keep in mind about a trial, and how many more there are."""
+    first, *more = cautions(record) or [""]
+    return f"{first}, and {len(more)} more" if more else first
+
+
+def cautions(record: TrialRecord) -> list[str]:
     """What to keep in mind about a trial; queueing at several loads is said once."""
     queues = [p.concurrency for p in record.phases if _queues(record, p.concurrency)]
     parts = [c.text for c in record.warnings if c.code != "concurrency_above_running_limit"]
@@ -58,7 +64,7 @@ def notes(record: TrialRecord) -> str:
         limit = record.effective["max_running_requests"]
         verb = "queues" if len(queues) == 1 else "queue"
         parts.insert(0, f"{loads} {verb}: {limit} run{'s' if limit == 1 else ''} at once")
-    return "; ".join(parts)
+    return parts
 
 
 def _queues(record: TrialRecord, concurrency: int) -> bool:
