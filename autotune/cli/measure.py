@@ -244,8 +244,10 @@ def _check_writable(output: Path) -> None:
 
 def _measure_url(url: str, key: str | None, request: _Request) -> TrialRecord:
     from autotune.engine.attached import AttachedServer
+    from autotune.study.interrupt import Interrupts
 
-    return _measure(AttachedServer(url, api_key=key), request)
+    with Interrupts().active():
+        return _measure(AttachedServer(url, api_key=key), request)
 
 
 def _measure_command(words: tuple[str, ...], seed: int, request: _Request) -> TrialRecord:

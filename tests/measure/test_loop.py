@@ -59,8 +59,12 @@ def test_ctrl_c_without_a_handler_is_a_keyboard_interrupt() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.sleep(30)
 
-    with pytest.raises(KeyboardInterrupt):
-        run(work())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # may be ignored here
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(work())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_failure_of_the_work_comes_out() -> None:
