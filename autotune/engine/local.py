@@ -300,7 +300,8 @@ class LocalEngine:
                 if probe.is_ready(log):
                     return
                 if time.monotonic() >= deadline:
-                    raise self._failed(process, command, None)
+                    # Asked again: whoever else answers at its port may have held up the probe.
+                    raise self._failed(process, command, process.poll())
                 time.sleep(_POLL_S)
         finally:
             probe.close()

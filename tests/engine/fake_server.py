@@ -32,6 +32,7 @@ OUT_OF_MEMORY = (
     "Traceback (most recent call last):",
     "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 448.00 MiB.",
 )
+MODELS = {"data": [{"id": "toy"}]}
 INFO = {
     "version": "0.5.99",
     "api_key": "sk-secret-one",
@@ -51,7 +52,7 @@ INFO = {
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        answers = {"/model_info": {}, "/server_info": INFO, "/health": {}}
+        answers = {"/model_info": {}, "/server_info": INFO, "/health": {}, "/v1/models": MODELS}
         body = json.dumps(answers.get(self.path, {})).encode()
         self.send_response(200 if self.path in answers else 404)
         self.send_header("Content-Length", str(len(body)))
@@ -72,7 +73,15 @@ def note_children(path: Path, programs: list[str], *, new_session: bool = False)
 
 
 def serve(port: int, *, seconds: float = 60.0) -> None:
-    with HTTPServer(("127.0.0.1", port), Handler) as server:
+    try:
+        server = HTTPServer(("127.0.0.1", port), Handler)
+    except OSError:
+        where = f"('127.0.0.1', {port})"
+        say(
+            f"ERROR:    [Errno 98] error while attempting to bind on {where}: address already in use"
+        )
+        sys.exit(1)
+    with server:
         server.timeout = 0.1
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:

@@ -8,7 +8,7 @@ from autotune.engine.places.here import LocalPlace
 from autotune.engine.sglang.command import LaunchCommand
 
 
-def place_for(command: LaunchCommand) -> Place:
+def place_for(command: LaunchCommand, on: str | None = None) -> Place:
     """The place of a command.
 
     Raises:
