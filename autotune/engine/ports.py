@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Callable
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -17,11 +18,14 @@ _FIRST, _LAST = 20000, 32000
 _TRIES = 200
 
 
-def free_port(host: str = LOCAL_HOST) -> int:
+def free_port(host: str = LOCAL_HOST, *, is_free: Callable[[int], bool] | None = None) -> int:
     """A port that can be bound now; nothing holds it until the server binds it.
 
     Ports are drawn at random, so that the next trial gets another one: a server restarted on the
     port of one that was killed hangs after some requests (SGLang #22779).
+
+    Args:
+        is_free: tells it of another machine; None: whether it can be bound on ``host``.
 
     Raises:
         LaunchError: no port could be bound; most likely ``host`` is no address of this machine.
@@ -30,7 +34,7 @@ def free_port(host: str = LOCAL_HOST) -> int:
     draw = random.SystemRandom()
     for _ in range(_TRIES):
         port = draw.randint(_FIRST, _LAST)
-        if can_bind(port, host):
+        if can_bind(port, host) if is_free is None else is_free(port):
             return port
     raise LaunchError(
         f"no port from {_FIRST} to {_LAST} can be bound on {host}",

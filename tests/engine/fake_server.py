@@ -76,9 +76,8 @@ def serve(port: int, *, seconds: float = 60.0) -> None:
     try:
         server = HTTPServer(("127.0.0.1", port), Handler)
     except OSError:
-        where = f"('127.0.0.1', {port})"
         say(
-            f"ERROR:    [Errno 98] error while attempting to bind on {where}: address already in use"
+            f"ERROR:    [Errno 98] error while attempting to bind on {port}: address already in use"
         )
         sys.exit(1)
     with server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,23 +25,44 @@ from autotune.errors import Interrupted
 
 from . import places
 from .conftest import wait_until
-from .places import NUMBER, Harness
+from .places import NUMBER, Harness, Sshd
 
-PLACES = ("local", "docker")
+PLACES = ("local", "docker", "ssh", "docker over ssh")
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    missing = [name for name in places.SSH_TOOLS if shutil.which(name) is None]
+    missing += [] if places.SSHD.exists() else [str(places.SSHD)]
+    if missing:
+        assert os.environ.get("SSHD") != "required", f"missing: {missing}"
+        pytest.skip(f"no {' and no '.join(missing)}: apt-get install openssh-server")
+    server = Sshd(tmp_path_factory.mktemp("sshd"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def remote(tmp_path: Path, sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> Harness:
+    monkeypatch.setenv("AUTOTUNE_SSH_CONFIG", str(sshd.config))
+    return places.ssh(tmp_path)
 
 
 @pytest.fixture(params=PLACES)
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Harness]:
-    harness: Harness
-    if request.param == "docker":
+    harness = places.local(tmp_path)
+    if "docker" in request.param:
         tools = tmp_path / "tools"
         tools.mkdir()
         harness = places.docker(tmp_path, tools)
         monkeypatch.setenv("PATH", str(tools), prepend=":")
-    else:
-        harness = places.local(tmp_path)
+    if "ssh" in request.param:
+        monkeypatch.setenv("AUTOTUNE_SSH_CONFIG", str(request.getfixturevalue("sshd").config))
+        harness.runs_on = "ssh://sut"
+        if harness.words:  # the PATH of this process does not reach a session over ssh
+            harness.words = (str(tmp_path / "tools" / "docker"), *harness.words[1:])
     yield harness
     assert wait_until(lambda: not harness.left(), 10.0), harness.left()
 
@@ -199,6 +221,7 @@ def test_a_port_that_is_taken_in_the_meantime_is_named(
         port = other.server_address[1]
         threading.Thread(target=other.serve_forever, daemon=True).start()
         monkeypatch.setattr("autotune.engine.ports.can_bind", lambda *_: True)
+        monkeypatch.setattr("autotune.engine.places.ssh.listening", lambda _: set())
         monkeypatch.setattr("random.SystemRandom.randint", lambda *_: port)
         with pytest.raises(LaunchFailed) as raised:
             launch(place.engine("quiet"), tmp_path / "1")

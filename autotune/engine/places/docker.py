@@ -7,7 +7,7 @@ import math
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -41,6 +41,8 @@ _NO_TERMINAL = {
 """Options of ``docker run`` that a trial must not have, and why."""
 _SHORT = {"d": "--detach", "i": "--interactive", "t": "--tty"}
 _PUBLISHED = re.compile(r"(?:(?P<address>\[[^]]*\]|[^:]*):)?(?P<outer>\d+):\d+(?:/tcp)?")
+Ask = Callable[[Sequence[str], float], tuple[int, str]]
+"""Runs a command for so many seconds at most; its exit status and all that it said."""
 _DEVICES = re.compile(r"device=([^\"]+)")
 
 
@@ -93,10 +95,15 @@ class Contained:
 
 
 class Container:
-    """A container as the process that runs it sees it. Implements ``Beyond``."""
+    """A container as the process that runs it sees it. Implements ``Beyond``.
 
-    def __init__(self, contained: Contained) -> None:
+    Args:
+        ask: runs a command of the container tool where the container is; None: here.
+    """
+
+    def __init__(self, contained: Contained, ask: Ask | None = None) -> None:
         self._contained = contained
+        self._ask = ask or ask_here
         self._is_gone = False
 
     @property
@@ -134,7 +141,7 @@ class Container:
         return dict(str(pair).split("=", 1) for pair in pairs or [] if "=" in str(pair))
 
     def _tell(self, *words: str, limit_s: float = _ANSWER_S) -> tuple[int, str]:
-        return _ask((*self._contained.tool, *words), limit_s)
+        return self._ask((*self._contained.tool, *words), limit_s)
 
 
 class DockerBerth(LocalBerth):
@@ -149,15 +156,7 @@ class DockerBerth(LocalBerth):
 
     def gpu_environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """The GPUs of ``--gpus device=…``: the tuner's own variables do not reach a container."""
-        found = {**env}
-        for option, value in self._options:
-            devices = _DEVICES.search(value)
-            if option == "--gpus" and devices:
-                found["CUDA_VISIBLE_DEVICES"] = devices[1]
-            name, _, given = value.partition("=")
-            if option in ("-e", "--env") and name.endswith("_VISIBLE_DEVICES") and given != "all":
-                found["CUDA_VISIBLE_DEVICES"] = given
-        return found
+        return {**env, **visible_in(self._argv)}
 
     def free_port(self, host: str | None) -> int:
         return free_port(LOCAL_HOST)
@@ -184,7 +183,7 @@ class DockerBerth(LocalBerth):
     def address(self, host: str | None, port: int) -> tuple[str, int]:
         if not is_bridged(self._argv):
             return super().address(host, port)
-        for option, value in self._options:
+        for option, value in _values(self._argv):
             found = _PUBLISHED.fullmatch(value) if option in ("-p", "--publish") else None
             if found and int(found["outer"]) == port:
                 return super().address((found["address"] or "").strip("[]"), port)
@@ -192,16 +191,6 @@ class DockerBerth(LocalBerth):
 
     def environment(self) -> Mapping[str, str]:
         return self._container.environment() if self._container else {}
-
-    @property
-    def _options(self) -> list[tuple[str, str]]:
-        """The options of ``docker run`` with their values."""
-        _, first, image = _parts(self._argv)
-        pairs = []
-        for words in _options(self._argv[first:image]):
-            option, joined, value = words[0].partition("=")
-            pairs.append((option, value if joined else (words[1:] or [""])[0]))
-        return pairs
 
 
 class DockerPlace:
@@ -225,7 +214,7 @@ class DockerPlace:
         self.title = f"in a container ({PurePath(self._tool[-1]).name})"
 
     def berth(self, number: int, announce: Announce) -> DockerBerth:
-        status, told = _ask((*self._tool, "ps", "--quiet"), _ANSWER_S)
+        status, told = ask_here((*self._tool, "ps", "--quiet"), _ANSWER_S)
         if status != 0:
             tool = " ".join(self._tool)
             raise LaunchError(
@@ -302,6 +291,27 @@ def _options(words: Sequence[str]) -> Iterator[list[str]]:
         i += 1 if alone else 2
 
 
+def visible_in(argv: Sequence[str]) -> dict[str, str]:
+    """The GPUs that a ``docker run`` lets its container see, as ``CUDA_VISIBLE_DEVICES``."""
+    found = {}
+    for option, value in _values(argv):
+        devices = _DEVICES.search(value)
+        if option == "--gpus" and devices:
+            found["CUDA_VISIBLE_DEVICES"] = devices[1]
+        name, _, given = value.partition("=")
+        if option in ("-e", "--env") and name.endswith("_VISIBLE_DEVICES") and given != "all":
+            found["CUDA_VISIBLE_DEVICES"] = given
+    return found
+
+
+def _values(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The options of a ``docker run`` with their values."""
+    _, first, image = _parts(argv)
+    for words in _options(argv[first:image]):
+        option, joined, value = words[0].partition("=")
+        yield option, value if joined else (words[1:] or [""])[0]
+
+
 def _suited(words: list[str]) -> tuple[list[str], list[str]]:
     """What is kept of an option of ``docker run``, and what is left out, with the reason."""
     option = words[0].partition("=")[0]
@@ -316,7 +326,7 @@ def _suited(words: list[str]) -> tuple[list[str], list[str]]:
     return words, []
 
 
-def _ask(command: Sequence[str], limit_s: float) -> tuple[int, str]:
+def ask_here(command: Sequence[str], limit_s: float) -> tuple[int, str]:
     """Exit status and all that was said; 1 where there was no answer in time."""
     try:
         done = subprocess.run(
