@@ -251,14 +251,32 @@ def _measure_url(url: str, key: str | None, request: _Request) -> TrialRecord:
 
 
 def _measure_command(words: tuple[str, ...], seed: int, request: _Request) -> TrialRecord:
-    """Launches in a folder of its own, which stays only where the launch failed."""
+    """Launches in a folder of its own, which stays only where its log shows a failure."""
+    from autotune.errors import LaunchError, MeasurementError
+
+    directory = Path(tempfile.mkdtemp(prefix="autotune-measure-"))
+    log, stays = directory / "server.log", False
+    try:
+        return _launch_and_measure(words, seed, directory, request)
+    except (LaunchError, MeasurementError) as failed:
+        stays = log.exists() and log.stat().st_size > 0
+        if stays:
+            failed.hint = f"{failed.hint}; its log: {log}"
+        raise
+    finally:
+        if not stays:
+            shutil.rmtree(directory)
+
+
+def _launch_and_measure(
+    words: tuple[str, ...], seed: int, directory: Path, request: _Request
+) -> TrialRecord:
     from autotune.engine.base import LaunchFailed
     from autotune.errors import LaunchError
     from autotune.study.campaign import engine_for
     from autotune.study.interrupt import Interrupts
 
     engine = engine_for(words, seed)
-    directory = Path(tempfile.mkdtemp(prefix="autotune-measure-"))
     with Interrupts().active():
         try:
             server = engine.launch(
@@ -268,12 +286,10 @@ def _measure_command(words: tuple[str, ...], seed: int, request: _Request) -> Tr
             failure = failed.failure
             raise LaunchError(
                 f"the server never became ready: {failure.kind}: {failure.evidence}",
-                hint=f"{failure.remedy}; its log: {directory / 'server.log'}",
+                hint=failure.remedy,
             ) from None
         with server:
-            record = _measure(server, request)
-    shutil.rmtree(directory)
-    return record
+            return _measure(server, request)
 
 
 def _measure(server: RunningServer, request: _Request) -> TrialRecord:

@@ -73,12 +73,14 @@ def optimize_words(
 
 
 @contextmanager
-def started(*words: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+def started(
+    *words: str, cwd: Path, env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """A running command whose stderr can be followed; ended with the block if it still runs."""
     child = subprocess.Popen(
         [sys.executable, "-m", "autotune", *words],
         cwd=cwd,
-        env=environment(),
+        env=env or environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -315,6 +315,44 @@ def test_ctrl_c_ends_a_measurement_at_once(url: str, tmp_path: Path) -> None:
     assert child.returncode == 130 and (out + err).strip() == ""
 
 
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("until", ["loading weights", "ready after"])
+def test_a_signal_leaves_no_folder_of_a_launch(tmp_path: Path, temporary: Path, until: str) -> None:
+    env = environment(TMPDIR=str(temporary))
+    serve = serve_words("--startup-speed", "60", speed=10)
+    with started("measure", "--", *serve, cwd=tmp_path, env=env) as child:
+        read_until(child, stderr=until)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_log_of_a_launch_stays_where_its_measurement_failed_and_is_named(
+    tmp_path: Path, temporary: Path
+) -> None:
+    env = environment(TMPDIR=str(temporary))
+    short = sessions(tmp_path / "short.jsonl", 30, most_tok=1)
+    words = ("measure", "--concurrency", "2", "--workload", short)
+    done = autotune(*words, "--", *serve_words(), cwd=tmp_path, env=env)
+    assert done.returncode == 5
+    (folder,) = temporary.iterdir()
+    assert f"; its log: {folder / 'server.log'}" in complaint(done)
+    assert "fired up" in (folder / "server.log").read_text()
+
+
+def test_a_command_that_cannot_be_run_leaves_no_folder(tmp_path: Path, temporary: Path) -> None:
+    env = environment(TMPDIR=str(temporary))
+    done = autotune("measure", "--", "no-such-program", cwd=tmp_path, env=env)
+    assert done.returncode == 4 and list(temporary.iterdir()) == []
+
+
 def test_the_help_tells_every_option_in_a_line_or_two(tmp_path: Path) -> None:
     done = autotune("measure", "--help", cwd=tmp_path, env=environment(COLUMNS="100"))
     assert done.returncode == 0
