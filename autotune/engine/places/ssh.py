@@ -7,7 +7,6 @@ its output comes back over the same connection, and its port is forwarded to thi
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import threading
@@ -37,7 +36,7 @@ GRACE_S = 10
 
 _BEAT_S = 10.0
 _WHOLE = "# whole"
-_LISTEN, _TIME_WAIT = "0A", "06"
+_TIME_WAIT = "06"
 
 
 class RemoteServer:
@@ -89,7 +88,7 @@ class RemoteServer:
         """Ends by their marker what still runs, and tells what does not end."""
         if self._is_gone:
             return ()
-        script = f"{_functions()}\nsweep {shlex.quote(self._marker)}"
+        script = f"{_script('sweep.sh')}\nsweep {shlex.quote(self._marker)}"
         status, told = self._link.ask(script)
         host = self._link.target.host
         if status != 0:
@@ -104,7 +103,7 @@ class RemoteServer:
         if self._container is not None:
             return self._container.environment()
         script = (
-            f"{_functions()}\nfor pid in $(marked {shlex.quote(self._marker)}); do "
+            f"{_script('sweep.sh')}\nfor pid in $(marked {shlex.quote(self._marker)}); do "
             "tr '\\0' '\\n' < /proc/$pid/environ; done 2>/dev/null | grep '^SGLANG_'; :"
         )
         _, told = self._link.ask(script)
@@ -228,17 +227,19 @@ def listening(table: str) -> set[int]:
     }
 
 
-def _functions() -> str:
-    text = Path(__file__).with_name("supervisor.sh").read_text(encoding="utf-8")
+def _script(name: str) -> str:
+    """A shell script of this package, without its comments."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
 
 
 def _program(argv: Sequence[str], env: Mapping[str, str], after: str) -> bytes:
     """What is fed to the far side: it may hold secrets."""
+    sweeper = shlex.quote(f'{_script("sweep.sh")}\nsweep "$1"')
     exports = [f"export {name}={shlex.quote(value)}" for name, value in env.items()]
-    grace = math.ceil(GRACE_S)
-    call = f"supervise {grace} {SILENCE_S} {shlex.join(argv)}"
-    return "\n".join([_functions(), after, *exports, call, _WHOLE]).encode()
+    call = f"supervise {GRACE_S} {SILENCE_S} {shlex.join(argv)}"
+    parts = [_script("supervisor.sh"), f"sweeper={sweeper}", after, *exports, call, _WHOLE]
+    return "\n".join(parts).encode()
 
 
 def _bootstrap(marker: str, size: int) -> str:

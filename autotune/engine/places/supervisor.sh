@@ -5,25 +5,8 @@
 # the server itself. The near side sends a line now and then; `stop`, the end of the input or too
 # long a silence end the server. All output is the server's own.
 
-# marked MARKER: process ids of this launch, whatever group or session they moved to.
-marked() {
-    for file in $(grep -l -F -e "AUTOTUNE_TRIAL=$1" /proc/[0-9]*/environ 2>/dev/null); do
-        pid=${file#/proc/}
-        pid=${pid%/environ}
-        [ "$pid" = "$$" ] || echo "$pid"
-    done
-}
-
-# sweep MARKER: ends them, however often they fork; tells those that no signal ends.
-sweep() {
-    rounds=0
-    while pids=$(marked "$1") && [ -n "$pids" ] && [ "$rounds" -lt 50 ]; do
-        for pid in $pids; do kill -s KILL "$pid" 2>/dev/null; done
-        rounds=$((rounds + 1))
-        sleep 0.1 2>/dev/null || sleep 1
-    done
-    echo "$pids"
-}
+# sweeper: a script that ends by its marker what else is left; set by the near side.
+sweeper=:
 
 # after: what must follow the end of the server; replaced where a container must be removed.
 after() { :; }
@@ -70,7 +53,8 @@ supervise() {
         sleep 0.3 || sleep 1
     fi
     kill -s KILL -- "-$server"
-    sweep "$AUTOTUNE_TRIAL"
+    # By a shell without the marker: it would find its own children for ever.
+    env -u AUTOTUNE_TRIAL /bin/sh -c "$sweeper" sweep "$AUTOTUNE_TRIAL"
     after
     exit "$status"
 }
