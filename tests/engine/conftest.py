@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +13,8 @@ import psutil
 import pytest
 
 from autotune.engine.process import ServerProcess, StopPatience
+
+from .sshd import SSH_TOOLS, SSHD, Sshd
 
 FAKE_SERVER = Path(__file__).with_name("fake_server.py")
 HASTY = StopPatience(leader_s=0.3, group_s=0.3, killed_s=10.0, port_s=5.0)
@@ -101,3 +105,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield starter
     for process in started:
         process.stop(HASTY)
+
+
+@pytest.fixture(scope="session")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    missing = [name for name in SSH_TOOLS if shutil.which(name) is None]
+    missing += [] if SSHD.exists() else [str(SSHD)]
+    if missing:
+        assert os.environ.get("SSHD") != "required", f"missing: {missing}"
+        pytest.skip(f"no {' and no '.join(missing)}: apt-get install openssh-server")
+    server = Sshd(tmp_path_factory.mktemp("sshd"))
+    yield server
+    server.stop()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +12,10 @@ import psutil
 
 from autotune.engine.local import LocalEngine
 from autotune.engine.places.choose import place_for
-from autotune.engine.ports import free_port, is_listening
 from autotune.engine.process import marked
 from autotune.engine.sglang.command import LaunchCommand
 
-from .conftest import HASTY, fake_argv, wait_until
+from .conftest import HASTY, fake_argv
 
 NUMBER = os.getpid()
 """Trial number of these tests: other test processes on the machine have other ones."""
@@ -84,60 +81,9 @@ def docker(folder: Path, bin_folder: Path) -> Harness:
     )
 
 
-SSHD = Path("/usr/sbin/sshd")
-SSH_TOOLS = ("ssh", "ssh-keygen")
-
-
-class Sshd:
-    """A real ``sshd`` on the loopback with keys of its own; ``ssh://sut`` leads to it.
-
-    Attributes:
-        config: for ``AUTOTUNE_SSH_CONFIG``.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        for name in ("host", "key", "other"):
-            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
-            subprocess.run(words, check=True)
-        (folder / "authorized").write_bytes((folder / "key.pub").read_bytes())
-        if os.getuid() == 0:
-            Path("/run/sshd").mkdir(exist_ok=True)  # it refuses to start without, as root
-        port = free_port()
-        host_key = " ".join((folder / "host.pub").read_text().split()[:2])
-        (folder / "known").write_text(f"[127.0.0.1]:{port} {host_key}\n")
-        server = {
-            "ListenAddress": "127.0.0.1", "Port": port, "HostKey": folder / "host",
-            "AuthorizedKeysFile": folder / "authorized", "PidFile": "none", "UsePAM": "no",
-            "StrictModes": "no", "PasswordAuthentication": "no", "PermitRootLogin": "yes",
-            "KbdInteractiveAuthentication": "no", "PrintMotd": "no",
-        }  # fmt: skip
-        client = {
-            "HostName": "127.0.0.1", "Port": port, "User": getpass.getuser(),
-            "IdentityFile": folder / "key", "IdentitiesOnly": "yes", "StrictHostKeyChecking": "yes",
-            "UserKnownHostsFile": folder / "known",
-        }  # fmt: skip
-        (folder / "sshd_config").write_text(_lines(server))
-        self.config = folder / "ssh_config"
-        stranger = {**client, "IdentityFile": folder / "other"}
-        self.config.write_text(
-            f"Host sut\n{_lines(client)}Host stranger\n{_lines(stranger)}"
-            f"Host behind\n{_lines({**client, 'ProxyJump': 'sut'})}"
-        )
-        self.log = folder / "sshd.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [SSHD, "-D", "-e", "-f", folder / "sshd_config"], stdout=log, stderr=log
-            )
-        assert wait_until(lambda: is_listening(port)), self.log.read_text()
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait()
-
-
-def _lines(settings: Mapping[str, object]) -> str:
-    return "".join(f"{key} {value}\n" for key, value in settings.items())
+SUT = "ssh://sut"
+"""The machine of the fixture ``sshd``."""
 
 
 def ssh(folder: Path) -> Harness:
-    return Harness("ssh", folder, runs_on="ssh://sut")
+    return Harness("ssh", folder, runs_on=SUT)
