@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from autotune.core.trial import TrialRecord
-    from autotune.engine.base import RunningServer
+    from autotune.engine.base import Engine, RunningServer
     from autotune.measure.metrics import Limits
     from autotune.measure.plan import PhasePlan
     from autotune.measure.prompt import Api
@@ -57,6 +57,7 @@ Examples:
 @click.option(
     "--workload", default="agentic", show_default=True, metavar="NAME|FILE", help="What is sent."
 )
+@options.runs_on
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the workload.")
 @click.option("--hold-out", is_flag=True, help="Use the sessions that no study is tuned on.")
 @click.option("--api", default="chat", show_default=True, help="chat, completions or generate.")
@@ -104,6 +105,7 @@ def command(
     api: str,
     model: str | None,
     seed: int,
+    runs_on: str | None,
     precision: float,
     seconds: float | None,
     goods: tuple[str, ...],
@@ -126,11 +128,7 @@ def command(
             raise UsageError("--compare measures nothing: give it without --url and a command")
         compare(*map(Path, compared), as_json=as_json)
         return
-    if (url is None) == (not command_words):
-        raise UsageError(
-            "give a running server with --url, or a launch command after --",
-            hint="to compare two results: autotune measure --compare before.json after.json",
-        )
+    _check_source(url, command_words, runs_on)
     request = _Request(
         plans=_plans(concurrency, rate, replay, gaps, precision, seconds),
         workload=_workload(workload, seed, hold_out),  # told before a launch takes its minutes
@@ -144,7 +142,7 @@ def command(
     if url is not None:
         record = _measure_url(url, key, request)
     else:
-        record = _measure_command(command_words, seed, request)
+        record = _measure_command(command_words, seed, runs_on, request)
     if output is not None:
         Path(output).write_bytes(record.to_json())
     if as_json:
@@ -153,6 +151,26 @@ def command(
         from autotune.cli.phases import print_phases
 
         print_phases(record)
+
+
+def _check_source(url: str | None, words: tuple[str, ...], runs_on: str | None) -> None:
+    """What is measured must be said, and said once.
+
+    Raises:
+        UsageError: it is not.
+    """
+    from autotune.errors import UsageError
+
+    if (url is None) == (not words):
+        raise UsageError(
+            "give a running server with --url, or a launch command after --",
+            hint="to compare two results: autotune measure --compare before.json after.json",
+        )
+    if url is not None and runs_on is not None:
+        raise UsageError(
+            "--on says where a launch command runs, and --url names a server that runs already",
+            hint="leave --on out",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +268,18 @@ def _measure_url(url: str, key: str | None, request: _Request) -> TrialRecord:
         return _measure(AttachedServer(url, api_key=key), request)
 
 
-def _measure_command(words: tuple[str, ...], seed: int, request: _Request) -> TrialRecord:
+def _measure_command(
+    words: tuple[str, ...], seed: int, runs_on: str | None, request: _Request
+) -> TrialRecord:
     """Launches in a folder of its own, which stays only where its log shows a failure."""
     from autotune.errors import LaunchError, MeasurementError
+    from autotune.study.campaign import engine_for
 
+    engine = engine_for(words, seed, runs_on)
     directory = Path(tempfile.mkdtemp(prefix="autotune-measure-"))
     log, stays = directory / "server.log", False
     try:
-        return _launch_and_measure(words, seed, directory, request)
+        return _launch_and_measure(engine, directory, request)
     except (LaunchError, MeasurementError) as failed:
         stays = log.exists() and log.stat().st_size > 0
         if stays:
@@ -268,15 +290,11 @@ def _measure_command(words: tuple[str, ...], seed: int, request: _Request) -> Tr
             shutil.rmtree(directory)
 
 
-def _launch_and_measure(
-    words: tuple[str, ...], seed: int, directory: Path, request: _Request
-) -> TrialRecord:
+def _launch_and_measure(engine: Engine, directory: Path, request: _Request) -> TrialRecord:
     from autotune.engine.base import LaunchFailed
     from autotune.errors import LaunchError
-    from autotune.study.campaign import engine_for
     from autotune.study.interrupt import Interrupts
 
-    engine = engine_for(words, seed)
     with Interrupts().active():
         try:
             server = engine.launch(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--space", metavar="NAME|FILE", help="Search space [speculative].")
 @click.option("--workload", metavar="NAME", help="Workload [agentic].")
 @click.option("--trials", type=int, metavar="N", help="Launches at most [30].")
+@options.runs_on
 @click.option("--time", "time_s", metavar="2h", help="Wall time at most, of this run.")
 @click.option("--gpu-hours", type=float, metavar="X", help="GPU hours at most, over all runs.")
 @click.option("--latency-concurrency", type=int, metavar="C", help="Requests in flight [1].")

@@ -7,6 +7,9 @@ from typing import Any
 import click
 
 study = click.option("--study", metavar="NAME", help="Study to read; default: the newest one.")
+runs_on = click.option(
+    "--on", "runs_on", metavar="ssh://HOST", help="Run the servers on another machine."
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from autotune.core.objective import Objective, parse_slo
 from autotune.core.trial import Flags
 from autotune.engine.local import LocalEngine
+from autotune.engine.places.choose import place_for
+from autotune.engine.places.docker import is_container
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, faked_accept_length
 from autotune.engine.sglang.installed import Installed, installed
@@ -32,7 +34,14 @@ from autotune.space import SearchSpace, load_space
 from autotune.space.rules import DRAFT, TOPK, TREE_FLAGS
 from autotune.space.server_rules import ADAPTIVE, ALGORITHM, TREE_ALGORITHMS
 from autotune.study.budget import Budget, settled
-from autotune.study.config import RunConfig, check_same, from_yaml, load_objective, to_yaml
+from autotune.study.config import (
+    SIMULATED_HERE,
+    RunConfig,
+    check_same,
+    from_yaml,
+    load_objective,
+    to_yaml,
+)
 from autotune.study.evaluate import PINNED, Evaluator
 from autotune.study.interrupt import Interrupts
 from autotune.study.store import StudyStore, masked, slug
@@ -100,7 +109,7 @@ class Campaign:
     def engine_title(self) -> str:
         if self.config.engine == "simulated":
             return f"simulated SGLang, {self.scenario}"
-        return "SGLang on this machine"
+        return f"SGLang {self.engine.place.title}"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -141,7 +150,8 @@ class Campaign:
             StudyError: another process tunes this study.
             Interrupted: a signal came.
         """
-        _check_runs(self.engine.command)
+        if self.engine.place.is_here:
+            _check_runs(self.engine.command)
         interrupts = Interrupts()
         with interrupts.active(), self.store.exclusive():
             return self._tuner(interrupts, listener).run()
@@ -235,11 +245,18 @@ def _check_tree(command: LaunchCommand) -> None:
         )
 
 
-def engine_for(words: tuple[str, ...], seed: int) -> LocalEngine:
-    """The engine for a launch command alone, without a study."""
+def engine_for(words: tuple[str, ...], seed: int, runs_on: str | None = None) -> LocalEngine:
+    """The engine for a launch command alone, without a study.
+
+    Raises:
+        ConfigError: ``runs_on`` is no address of a machine.
+        UsageError: the launch command is not usable.
+    """
     command = LaunchCommand.parse(words)
     engine = "simulated" if runs_simulation(command) else "sglang"
-    return _engine(RunConfig(engine=engine, seed=seed), command)
+    if runs_on is not None and engine == "simulated":
+        raise ConfigError(SIMULATED_HERE)
+    return _engine(RunConfig(engine=engine, seed=seed, runs_on=runs_on), command)
 
 
 def _check_goes_on(config: RunConfig, store: StudyStore) -> None:
@@ -272,6 +289,8 @@ def _known_command(config: RunConfig) -> tuple[LaunchCommand, Installed]:
     command = _command(config)
     if runs_simulation(command):
         found = Installed(Version.parse(SIMULATED_VERSION), "simulated")
+    elif config.runs_on is not None and not is_container(command):
+        found = Installed(None, "on another machine: the first server that answers tells it")
     else:
         found = installed(command)
     return command.for_version(found.version), found
@@ -288,7 +307,8 @@ def _command(config: RunConfig) -> LaunchCommand:
 def _engine(config: RunConfig, command: LaunchCommand) -> LocalEngine:
     if config.engine == "simulated":
         return SimulatedEngine(command, seed=config.seed, ready_timeout_s=config.ready_timeout_s)
-    return LocalEngine(command, ready_timeout_s=config.ready_timeout_s)
+    place = place_for(command, config.runs_on)
+    return LocalEngine(command, ready_timeout_s=config.ready_timeout_s, place=place)
 
 
 def _default_name(config: RunConfig, command: LaunchCommand, objective: Objective) -> str:

@@ -7,12 +7,13 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from autotune.engine.gpu import foreign_users, visible_gpus
+from autotune.engine.gpu import Run, foreign_users, run_here, visible_gpus
+from autotune.engine.local import LocalEngine
 from autotune.engine.ports import free_port
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, faked_accept_length
@@ -62,13 +63,29 @@ def check_up(config: RunConfig) -> Iterator[Finding]:
     )  # fmt: skip
     if runs_simulation(command):
         yield Finding("server", "ok", f"the bundled simulated server, {campaign.scenario}")
+    elif not campaign.engine.place.is_here:
+        yield from _elsewhere(campaign.engine)
     else:
         yield from _of_command(command, campaign.installed)
-        yield _gpus()
+        yield _gpus(os.environ)
     yield _acceptance(command)
     yield _port(command)
     yield from _storage(campaign.store.directory)
     yield _files(max(config.serving_concurrency))
+
+
+def _elsewhere(engine: LocalEngine) -> Iterator[Finding]:
+    """Of another machine: that it answers, and its GPUs. Its files are not looked at."""
+    try:
+        berth = engine.place.berth(0, lambda _: None)
+    except AutotuneError as error:
+        yield Finding("machine", "problem", error.message, error.hint)
+        return
+    try:
+        yield Finding("machine", "ok", f"the server would run {engine.place.title}")
+        yield _gpus(berth.gpu_environment(engine.env), berth.run)
+    finally:
+        berth.close()
 
 
 def _of_command(command: LaunchCommand, found: Installed) -> Iterator[Finding]:
@@ -136,14 +153,14 @@ def _model(what: str, path: object) -> Finding:
     return Finding(what, "ok", path)
 
 
-def _gpus() -> Finding:
-    gpus = visible_gpus(os.environ)
+def _gpus(env: Mapping[str, str], run: Run = run_here) -> Finding:
+    gpus = visible_gpus(env, run)
     if not gpus:
         return Finding(
             "GPU", "warning", "nvidia-smi tells of none, so nothing can be said about their use",
             "make sure that nothing else runs on the accelerator",
         )  # fmt: skip
-    users = foreign_users(gpus)
+    users = foreign_users(gpus, run)
     if users:
         return Finding(
             "GPU", "problem", "; ".join(map(str, users)),

@@ -22,6 +22,7 @@ from autotune.errors import ConfigError, StudyError
 from autotune.space.yaml_lines import Located, read_yaml
 
 STUDY_FILE = Path("autotune.yaml")
+SIMULATED_HERE = "the simulated server runs on this machine only: leave --on out"
 ENGINES = ("sglang", "simulated")
 
 
@@ -30,6 +31,7 @@ class RunConfig:
     """Everything that defines a study.
 
     Attributes:
+        runs_on: the machine that runs the servers, ``ssh://user@host:port``; None: this one.
         command: the base launch command, as words; empty for the bundled simulated server.
         trials: launches at most, baseline and replicates included.
         time_s: wall seconds at most; None: no limit.
@@ -56,6 +58,7 @@ class RunConfig:
     ready_timeout_s: float = 900.0
     stall_timeout_s: float = 60.0
     allow_simulated_acceptance: bool = False
+    runs_on: str | None = None
     command: tuple[str, ...] = ()
 
 
@@ -311,6 +314,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "ready_timeout_s": parse_duration,
     "stall_timeout_s": parse_duration,
     "allow_simulated_acceptance": _switch,
+    "runs_on": _text,
     "command": _words,
 }
 _LISTS = ("serving_concurrency", "slo", "command")
@@ -330,6 +334,8 @@ def _check(config: RunConfig) -> None:
         )
     if config.scenario is not None and config.engine != "simulated":
         raise ConfigError("a scenario belongs to the simulated engine: add --engine simulated")
+    if config.runs_on is not None and config.engine == "simulated":
+        raise ConfigError(SIMULATED_HERE)
     if config.trials < 1:
         raise ConfigError(f"trials is {config.trials}, and a study needs at least one")
     if config.seed < 0:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -213,18 +214,18 @@ class Supervised:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, MARKER: self.marker},
+            bufsize=0,
         )
         assert self.process.stdin is not None
         self.process.stdin.write(program[: len(program) - cut])
-        self.process.stdin.flush()
 
     def say(self, words: bytes | None) -> None:
         assert self.process.stdin is not None
         if words is None:
             self.process.stdin.close()
         else:
-            self.process.stdin.write(words)
-            self.process.stdin.flush()
+            with suppress(BrokenPipeError):  # a server that ended by itself
+                self.process.stdin.write(words)
 
     def end(self) -> tuple[int, str]:
         with self.process as process:

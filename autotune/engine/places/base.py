@@ -74,7 +74,7 @@ class Place(Protocol):
         ...
 
     def berth(self, number: int, announce: Announce) -> Berth:
-        """Makes ready for one launch.
+        """Makes ready for one launch, without starting anything of it.
 
         Raises:
             LaunchError: nothing can be started there.
