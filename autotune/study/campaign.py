@@ -13,7 +13,7 @@ from autotune.engine.local import LocalEngine
 from autotune.engine.places.choose import place_for
 from autotune.engine.places.docker import is_container
 from autotune.engine.sglang.command import LaunchCommand
-from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, faked_accept_length
+from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, fake_to_come
 from autotune.engine.sglang.installed import Installed, installed
 from autotune.engine.sglang.limits import notes, space_on
 from autotune.engine.sglang.versions import Version
@@ -213,9 +213,7 @@ def _check_accepts_really(command: LaunchCommand) -> None:
     Raises:
         ConfigError: SGLang's variable for it is set, in the environment or in the command.
     """
-    assigned = command.variable(FAKES_ACCEPTANCE)
-    given = {} if assigned is None else {FAKES_ACCEPTANCE: assigned}
-    value = faked_accept_length({**os.environ, **given})
+    value = fake_to_come(command.variable(FAKES_ACCEPTANCE), os.environ)
     if value is not None:
         raise ConfigError(
             f"{FAKES_ACCEPTANCE}={value} makes the server fake its accept length, and no result "

@@ -16,7 +16,7 @@ from autotune.engine.gpu import Run, foreign_users, run_here, visible_gpus
 from autotune.engine.local import LocalEngine
 from autotune.engine.ports import free_port
 from autotune.engine.sglang.command import LaunchCommand
-from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, faked_accept_length
+from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, fake_to_come
 from autotune.engine.sglang.installed import Installed
 from autotune.engine.sglang.versions import Version, why_missing
 from autotune.engine.simulated.engine import runs_simulation
@@ -171,9 +171,7 @@ def _gpus(env: Mapping[str, str], run: Run = run_here) -> Finding:
 
 
 def _acceptance(command: LaunchCommand) -> Finding:
-    assigned = command.variable(FAKES_ACCEPTANCE)
-    given = {} if assigned is None else {FAKES_ACCEPTANCE: assigned}
-    value = faked_accept_length({**os.environ, **given})
+    value = fake_to_come(command.variable(FAKES_ACCEPTANCE), os.environ)
     if value is not None:
         return Finding(
             "acceptance", "problem", f"{FAKES_ACCEPTANCE}={value} fakes the accept length",

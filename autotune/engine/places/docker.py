@@ -6,13 +6,13 @@ import json
 import math
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from autotune.engine.base import Announce
 from autotune.engine.places.here import LocalBerth
+from autotune.engine.places.tool import ask as ask_here
 from autotune.engine.ports import LOCAL_HOST, free_port
 from autotune.engine.process import ServerProcess
 from autotune.engine.sglang.command import LaunchCommand
@@ -324,26 +324,6 @@ def _suited(words: list[str]) -> tuple[list[str], list[str]]:
         dropped = [f"-{x}: {_NO_TERMINAL[_SHORT[x]]}" for x in words[0][1:] if x in _SHORT]
         return ([f"-{kept}"] if kept else []), dropped
     return words, []
-
-
-def ask_here(command: Sequence[str], limit_s: float) -> tuple[int, str]:
-    """Exit status and all that was said; 1 where there was no answer in time."""
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=limit_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return 1, f"no answer in {limit_s:g} s"
-    except OSError as error:
-        return 1, f"{command[0]}: {error.strerror}"
-    return done.returncode, done.stdout
 
 
 def _last_line(text: str) -> str:

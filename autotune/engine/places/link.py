@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from autotune.engine.places.tool import ask
 from autotune.engine.ports import LOCAL_HOST
 from autotune.engine.process import ServerProcess, new_marker
 from autotune.engine.stopping import StopPatience
@@ -225,22 +225,7 @@ class _Socket:
 
 
 def _asked(command: Sequence[str], limit_s: float) -> tuple[int, str]:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=limit_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return 255, f"no answer in {limit_s:g} s"
-    except OSError as error:
-        return 255, f"ssh: {error.strerror}"
-    return done.returncode, done.stdout
+    return ask(command, limit_s, unanswered=255)  # ssh's own status for a link that failed
 
 
 def _ephemeral_port() -> int:

@@ -19,6 +19,12 @@ def faked_accept_length(environment: Mapping[str, str]) -> str | None:
     return value if value and not value.startswith("-") else None  # SGLang's own "off" is -1
 
 
+def fake_to_come(assigned: str | None, environment: Mapping[str, str]) -> str | None:
+    """The same of a server that is yet to start: what its command assigns counts first."""
+    given = {} if assigned is None else {FAKES_ACCEPTANCE: assigned}
+    return faked_accept_length({**environment, **given})
+
+
 def environment_at(port: int) -> dict[str, str]:
     """Environment of the process of this machine that listens on ``port``.
 
