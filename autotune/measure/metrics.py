@@ -117,6 +117,7 @@ def _throughput(records: Sequence[RequestRecord], window: tuple[float, float]) -
 
 def _seen(records: Sequence[RequestRecord], seen: Observations) -> dict[str, Any]:
     """What was seen beside the requests that ended well."""
+    by_weight = sorted(records, key=lambda record: not record.hung)
     return {
         "waiting_mean": seen.waiting_mean,
         "foreign_mean": seen.foreign_mean,
@@ -124,7 +125,7 @@ def _seen(records: Sequence[RequestRecord], seen: Observations) -> dict[str, Any
         "n_sent": len(records),
         "n_aborted": sum(r.aborted for r in records),
         "n_retractions": _retractions(records, seen),
-        "first_error": next((r.error for r in records if r.error), ""),
+        "first_error": next((r.error for r in by_weight if r.error), ""),
     }
 
 

@@ -60,6 +60,11 @@ class RequestRecord:
         return not self.ok and not self.cut
 
     @property
+    def hung(self) -> bool:
+        """Given up because nothing came any more, of this answer or of any other."""
+        return self.error.startswith(SILENT)
+
+    @property
     def n_output_tok(self) -> int:
         return self.arrivals[-1][1] if self.arrivals else 0
 

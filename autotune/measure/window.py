@@ -59,14 +59,15 @@ class Window:
     def take(self, record: RequestRecord) -> None:
         """Counts a request that ended: opens after the warm-up, closes after the last wanted one.
 
-        It also closes once so many requests have failed that the phase cannot count any more: a
-        server that hangs would hold every further request for the whole stall time. An open loop
-        cannot know how many are still to come, and gives up where none of its first ones came back.
+        It also closes once so many requests have failed that the phase cannot count any more, and
+        at the first one that the server let hang: each further one would hold for the whole stall
+        time. An open loop cannot know how many are still to come, and gives up where none of its
+        first ones came back.
         """
         plan, now_s = self._plan, record.done_s
         self._n_ended += 1
         self._n_failed += record.failed
-        if self._is_hopeless:
+        if record.hung or self._is_hopeless:
             self.close(now_s)
         elif plan.open_loop:
             self.pass_time(now_s)
