@@ -1,0 +1,117 @@
+"""What to deploy now, and whether another launch would pay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from optuna.study import Study
+
+from autotune.core.objective import Objective
+from autotune.core.ranking import simplicity
+from autotune.core.trial import Flags
+from autotune.search.knowledge import Knowledge
+from autotune.search.observation import observations
+from autotune.space import SearchSpace
+
+Array = npt.NDArray[np.float64]
+
+TIE = 0.004
+"""Scores this close are a tie: no practical study resolves them, and the simpler flags win."""
+_CONTENDERS = 150
+_STOP_GAIN = 0.01
+_STOP_SURE = 0.8
+_MIN_MEASURED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The best configuration in hand.
+
+    Attributes:
+        flags: canonical; empty where nothing was measured.
+        trial: number of its first launch; None where nothing was measured.
+        score: against the first launch, posterior mean (log scale); not the best value observed,
+            which is too good by luck.
+        score_sd: its standard deviation.
+        expected_further_gain: of the best configuration not in hand over this one, as a fraction.
+        sure_below: probability that this gain is below 1 %.
+        stop: a further launch is not worth its minutes.
+        n_launches: that it rests on.
+    """
+
+    flags: Flags
+    trial: int | None
+    score: float
+    score_sd: float
+    expected_further_gain: float
+    sure_below: float
+    stop: bool
+    n_launches: int
+
+    def why(self) -> str:
+        """The state of the search in one sentence."""
+        return (
+            f"expected further gain {100 * self.expected_further_gain:.1f} %, "
+            f"{100 * self.sure_below:.0f} % sure it is below {100 * _STOP_GAIN:.0f} %"
+        )
+
+
+NOTHING = Recommendation({}, None, 0.0, float("inf"), float("inf"), 0.0, False, 0)
+
+
+def recommend(
+    study: Study, space: SearchSpace, objective: Objective, *, seed: int = 0
+) -> Recommendation:
+    """The configuration to deploy after the launches of a study so far.
+
+    Only configurations that were measured are recommended, by their posterior value, and among
+    those the ones that keep every constraint where there are any.
+    """
+    seen = observations(study, space)
+    if not any(o.outcome == "measured" for o in seen):
+        return NOTHING
+    return recommended(Knowledge(space, objective, seen, [seed, len(seen)]))
+
+
+def recommended(known: Knowledge) -> Recommendation:
+    """As ``recommend``, from what was already learned."""
+    kept, predictions = known.in_hand()
+    scores = predictions.score(known.weight)
+    means = scores.mean(axis=0)
+    tied = np.flatnonzero(means >= means.max() - TIE)
+    chosen = min(tied, key=lambda i: (simplicity(kept[i].flags), -means[i]))
+    gain = _further_gain(known, scores[:, chosen], predictions.score_sd(known.weight)[chosen])
+    expected, sure = float(np.expm1(gain).mean()), float((gain < np.log1p(_STOP_GAIN)).mean())
+    n_measured = len(known.surrogate.measured)
+    return Recommendation(
+        flags=kept[chosen].flags,
+        trial=kept[chosen].number,
+        score=float(means[chosen]),
+        score_sd=float(
+            np.hypot(scores[:, chosen].std(), predictions.score_sd(known.weight)[chosen])
+        ),
+        expected_further_gain=expected,
+        sure_below=sure,
+        stop=n_measured >= _MIN_MEASURED and sure >= _STOP_SURE,
+        n_launches=n_measured,
+    )
+
+
+def _further_gain(known: Knowledge, chosen: Array, chosen_sd: float) -> Array:
+    """Draws of how far the best configuration that lives lies above the chosen one, at least 0."""
+    flags, predictions = known.candidates()
+    if not flags:
+        return np.zeros(chosen.size)
+    scores, sd = predictions.score(known.weight), predictions.score_sd(known.weight)
+    promise = scores.mean(axis=0) + sd + scores.std(axis=0)
+    order = np.argsort(promise)[::-1][:_CONTENDERS]
+    rng = known.rng
+    lives = rng.random((chosen.size, order.size)) < predictions.survival[order]
+    # One draw of the smooth misfit for all: neighbours rise and fall together.
+    shared = rng.standard_normal((chosen.size, 1))
+    values = scores[:, order] + 0.7 * sd[order] * shared
+    values = np.where(lives, values, -np.inf)
+    base = chosen + 0.7 * chosen_sd * shared[:, 0]
+    return np.asarray(np.maximum(values.max(axis=1) - base, 0.0))

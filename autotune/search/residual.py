@@ -1,0 +1,213 @@
+"""A Gaussian process on what the physics misses, and on the flags it does not know.
+
+The kernel is a sum: a small smooth part over the draft tree and the fraction (Matern-5/2), a part
+over all other searched flags with a length scale for each, their product, and an effect of the
+single configuration that no smooth surface can express. Values enter with the variance of their own
+interval; outliers are found by leaving each out, and count less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.optimize import minimize
+
+Array = npt.NDArray[np.float64]
+
+_SQRT5 = np.sqrt(5.0)
+OWN_SD = 0.012
+"""Effect of one configuration on ln(value): kernels chosen for exactly these shapes."""
+_AMPLITUDES = (0.02, 0.04, 0.08, 0.15)
+_AMPLITUDE_PRIOR = (-3.0, 0.7)
+_OTHER_AMPLITUDE = (-1.9, 0.9)
+_OTHER_LENGTH = (0.0, 0.9)
+_OUTLIER = 3.0
+_MAX_FITTED = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Configurations as points.
+
+    Attributes:
+        tree: shape (n, 4): steps, log2 topk, log2 draft, fraction, each by its length scale.
+        other: shape (n, k): numbers scaled to [0, 1]; a category stands as its index.
+        categorical: shape (k,): which of ``other`` are categories.
+        own: shape (n,): equal for equal configurations.
+    """
+
+    tree: Array
+    other: Array
+    categorical: npt.NDArray[np.bool_]
+    own: npt.NDArray[np.int64]
+
+    def at(self, index: npt.NDArray[np.intp]) -> Features:
+        return replace(self, tree=self.tree[index], other=self.other[index], own=self.own[index])
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Amplitudes are standard deviations of the logarithm of a value."""
+
+    tree_sd: float
+    other_sd: float
+    lengths: Array
+    own_sd: float = OWN_SD
+
+    def between(self, a: Features, b: Features) -> Array:
+        """Covariances, shape (n_a, n_b)."""
+        tree = _matern(_distance(a.tree, b.tree, np.ones(a.tree.shape[1])))
+        total = self.tree_sd**2 * tree
+        if self.lengths.size:
+            other = _matern(_mixed_distance(a, b, self.lengths))
+            total = total + self.other_sd**2 * other * (1.0 + 0.25 * tree)
+        return np.asarray(total + self.own_sd**2 * (a.own[:, None] == b.own[None, :]))
+
+    def variance(self) -> float:
+        """Of one value before anything is known."""
+        other = 1.25 * self.other_sd**2 if self.lengths.size else 0.0
+        return self.tree_sd**2 + other + self.own_sd**2
+
+
+def _matern(distance: Array) -> Array:
+    scaled = _SQRT5 * distance
+    return np.asarray((1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled))
+
+
+def _distance(a: Array, b: Array, lengths: Array) -> Array:
+    a, b = a / lengths, b / lengths
+    squared = (a**2).sum(1)[:, None] + (b**2).sum(1)[None, :] - 2.0 * a @ b.T
+    return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
+
+
+def _mixed_distance(a: Features, b: Features, lengths: Array) -> Array:
+    numeric = ~a.categorical
+    squared = _distance(a.other[:, numeric], b.other[:, numeric], lengths[numeric]) ** 2
+    for j in np.flatnonzero(a.categorical):
+        squared = squared + (a.other[:, j, None] != b.other[None, :, j]) / lengths[j] ** 2
+    return np.asarray(np.sqrt(squared))
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The process conditioned on where it was looked at, whatever was seen there."""
+
+    kernel: Kernel
+    points: Features
+    factor: Array
+
+    @classmethod
+    def over(cls, kernel: Kernel, points: Features, noise: Array) -> Process:
+        """Args: noise: variances, shape (n,)."""
+        covariance = kernel.between(points, points) + np.diag(noise + 1e-8)
+        return cls(kernel, points, np.asarray(np.linalg.cholesky(covariance)))
+
+    def weights(self, at: Features) -> tuple[Array, Array]:
+        """(cross covariance (n_at, n), variance (n_at,)) of predictions."""
+        cross = self.kernel.between(at, self.points)
+        half = solve_triangular(self.factor, cross.T, lower=True)
+        variance = np.maximum(self.kernel.variance() - (half**2).sum(0), 1e-10)
+        return cross, variance
+
+    def solve(self, residuals: Array) -> Array:
+        """``(K + noise)^-1 residuals``; shape (n,) or (n, draws)."""
+        return np.asarray(cho_solve((self.factor, True), residuals))
+
+    def left_out(self, residuals: Array) -> Array:
+        """Standardised error of predicting each value from all the others."""
+        inverse = self.solve(np.eye(residuals.size))
+        return np.asarray(self.solve(residuals) / np.sqrt(np.diag(inverse)))
+
+
+def tree_amplitude(points: Features, residual: Array, noise: Array, explained: Array) -> float:
+    """How far the physics is off, by evidence.
+
+    Args:
+        residual: of the linearised physics.
+        explained: its Jacobian, shape (n, unknowns): the unknowns are integrated out.
+    """
+    spread = explained @ explained.T
+    shape = Kernel(1.0, 0.0, np.zeros(0), 0.0).between(points, points)
+    own = Kernel(0.0, 0.0, np.zeros(0)).between(points, points)
+    scores = []
+    for amplitude in _AMPLITUDES:
+        covariance = spread + amplitude**2 * shape + own + np.diag(noise + 1e-8)
+        off = (np.log(amplitude) - _AMPLITUDE_PRIOR[0]) / _AMPLITUDE_PRIOR[1]
+        scores.append(_evidence(covariance, residual) - 0.5 * off**2)
+    share = np.exp(np.array(scores) - max(scores))
+    return float(np.sqrt(np.average(np.square(_AMPLITUDES), weights=share)))
+
+
+def _evidence(covariance: Array, residual: Array) -> float:
+    factor = np.linalg.cholesky(covariance)
+    half = solve_triangular(factor, residual, lower=True)
+    return float(-0.5 * half @ half - np.log(np.diag(factor)).sum())
+
+
+def fit_other(kernel: Kernel, points: Features, residual: Array, noise: Array) -> Kernel:
+    """The kernel with amplitude and length scales of the other flags at their most plausible."""
+    n_other = points.other.shape[1]
+    if n_other == 0 or residual.size < 4:
+        return kernel
+    if residual.size > _MAX_FITTED:
+        latest = np.arange(residual.size - _MAX_FITTED, residual.size)
+        points, residual, noise = points.at(latest), residual[latest], noise[latest]
+    tree = _matern(_distance(points.tree, points.tree, np.ones(points.tree.shape[1])))
+    rest = replace(kernel, other_sd=0.0, lengths=np.zeros(0)).between(points, points)
+    rest = rest + np.diag(noise + 1e-8)
+    apart = _squared_apart(points)
+
+    def loss(u: Array) -> tuple[float, Array]:
+        return _other_loss(u, rest, 1.0 + 0.25 * tree, apart, residual)
+
+    start = np.concatenate([[_OTHER_AMPLITUDE[0]], np.full(n_other, _OTHER_LENGTH[0])])
+    bounds = [(-5.0, 1.0), *[(-3.0, 3.5)] * n_other]
+    found = minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 25}
+    )
+    return replace(kernel, other_sd=float(np.exp(found.x[0])), lengths=np.exp(found.x[1:]))
+
+
+def _squared_apart(points: Features) -> Array:
+    """Squared distances along each other flag, shape (k, n, n)."""
+    difference = points.other.T[:, :, None] - points.other.T[:, None, :]
+    category = points.categorical[:, None, None]
+    return np.asarray(np.where(category, difference != 0, difference**2), dtype=np.float64)
+
+
+def _other_loss(
+    u: Array, rest: Array, modulation: Array, apart: Array, residual: Array
+) -> tuple[float, Array]:
+    """Negative log posterior of (ln amplitude, ln lengths), and its gradient."""
+    inverse_squared = np.exp(-2.0 * u[1:])
+    distance = np.sqrt(np.tensordot(inverse_squared, apart, axes=1))
+    part = np.exp(2.0 * u[0]) * modulation
+    covariance = rest + part * _matern(distance)
+    factor = np.linalg.cholesky(covariance)
+    alpha = cho_solve((factor, True), residual)
+    inverse = cho_solve((factor, True), np.eye(residual.size))
+    inner = inverse - np.outer(alpha, alpha)
+    by_distance = part * (5.0 / 3.0) * (1.0 + _SQRT5 * distance) * np.exp(-_SQRT5 * distance)
+    of_lengths = 0.5 * np.tensordot(apart, inner * by_distance, axes=2) * inverse_squared
+    of_amplitude = float((inner * part * _matern(distance)).sum())
+    off = np.concatenate(
+        [
+            [(u[0] - _OTHER_AMPLITUDE[0]) / _OTHER_AMPLITUDE[1] ** 2],
+            (u[1:] - _OTHER_LENGTH[0]) / _OTHER_LENGTH[1] ** 2,
+        ]
+    )
+    prior = 0.5 * ((u[0] - _OTHER_AMPLITUDE[0]) / _OTHER_AMPLITUDE[1]) ** 2
+    prior += 0.5 * (((u[1:] - _OTHER_LENGTH[0]) / _OTHER_LENGTH[1]) ** 2).sum()
+    value = 0.5 * float(residual @ alpha) + float(np.log(np.diag(factor)).sum()) + prior
+    return value, np.concatenate([[of_amplitude], of_lengths]) + off
+
+
+def without_outliers(kernel: Kernel, points: Features, residual: Array, noise: Array) -> Array:
+    """Noise variances, larger where a value is far from what all the others say of it."""
+    if residual.size < 4:
+        return noise
+    off = np.abs(Process.over(kernel, points, noise).left_out(residual))
+    return np.where(off > _OUTLIER, noise + kernel.variance() * (off / 2.0) ** 2, noise)

@@ -1,0 +1,201 @@
+"""The sampler: where the next launch teaches or gains most for its minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial
+
+from autotune.core.objective import Objective
+from autotune.core.ranking import flag_key
+from autotune.core.trial import Flags, FlagValue
+from autotune.search.acquisition import (
+    expected_hypervolume_improvement,
+    expected_improvement,
+    per_minute,
+    told_by_a_launch,
+)
+from autotune.search.knowledge import Knowledge
+from autotune.search.memory import MEMORY_KINDS, USUAL_FRACTION, learn_memory
+from autotune.search.observation import Observation, observations
+from autotune.search.surrogate import LAUNCH_SD, Predictions, memory_survival
+from autotune.space import SearchSpace
+from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
+
+Array = npt.NDArray[np.float64]
+
+_STARTS = ((3, 1, 4), (5, 4, 8), (2, 1, 3))
+"""Before anything was measured: SGLang's own automatic choices."""
+_SAFE = 0.9
+_NOISE = 0.02
+_FRONT_FROM = 5
+"""Measured configurations after which every second launch serves the front."""
+_REFERENCE = 0.1
+
+
+class SpeculativeSampler(BaseSampler):
+    """Bayesian optimisation on top of a cost model of speculative decoding.
+
+    It learns from the user attribute ``record`` of each trial (``autotune.core.trial``), and from
+    the two values alone where there is none. Its state is the study: a resumed study goes on as if
+    it had never stopped, and running trials count as taken, so that parallel workers do not propose
+    the same. It needs no baseline; where one was enqueued, it learns from it.
+
+    Args:
+        space: the canonical space.
+        objective: its weight decides what a gain is.
+        seed: makes the proposals reproducible for the same study.
+    """
+
+    def __init__(
+        self, space: SearchSpace, objective: Objective, *, seed: int | None = None
+    ) -> None:
+        self._space = space
+        self._objective = objective
+        self._seed = seed
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """The whole space, the same for every trial."""
+        return self._space.distributions()
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """What ``propose`` says; nothing for an enqueued trial."""
+        if "fixed_params" in trial.system_attrs:  # Optuna's mark of an enqueued trial
+            return {}
+        flags = self.propose(study, trial.number)
+        return {name: flags[name] for name in search_space if name in flags}
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:  # noqa: ANN401 (Optuna's signature)
+        """Only reached for a range that ``sample_relative`` did not draw: at random."""
+        random = RandomSampler(seed=self._entropy(trial.number)[0] * 100_003 + trial.number)
+        return random.sample_independent(study, trial, param_name, param_distribution)
+
+    def propose(self, study: Study, number: int) -> dict[str, FlagValue]:
+        """The canonical flags for trial ``number``: always legal.
+
+        A space that was launched to the last configuration gives the one whose second launch says
+        most.
+        """
+        seen = observations(study, self._space, but=number)
+        if not any(o.outcome == "measured" for o in seen):
+            return dict(self._first(seen, np.random.default_rng(self._entropy(number))))
+        known = Knowledge(self._space, self._objective, seen, self._entropy(number))
+        flags, predictions = known.candidates()
+        if not flags:
+            return dict(self._least_launched(known))
+        return dict(flags[int(np.argmax(self._worth(known, predictions)))])
+
+    def _entropy(self, number: int) -> list[int]:
+        return [self._seed or 0, number]
+
+    # ---- with nothing measured yet ------------------------------------------------------------
+
+    def _first(self, seen: Sequence[Observation], rng: np.random.Generator) -> Flags:
+        """A usual tree at a fraction that lives, else anything that was not tried."""
+        taken = {flag_key(o.flags) for o in seen}
+        for tree in _STARTS:
+            flags = self._at_safe_fraction(tree, seen, rng)
+            if flags is not None and flag_key(flags) not in taken:
+                return flags
+        choice: Flags = {}
+        for _ in range(64):
+            values = {n: p.values() for n, p in self._space.parameters.items()}
+            point = {n: each[int(rng.integers(len(each)))] for n, each in values.items()}
+            choice = self._space.nearest_legal(point)
+            if flag_key(choice) not in taken:
+                break
+        return choice
+
+    def _at_safe_fraction(
+        self, tree: tuple[int, int, int], seen: Sequence[Observation], rng: np.random.Generator
+    ) -> Flags | None:
+        usual: dict[str, FlagValue] = dict(zip((STEPS, TOPK, DRAFT), tree, strict=True))
+        point: dict[str, FlagValue] = {}
+        for name, parameter in self._space.parameters.items():
+            values = parameter.values()
+            point[name] = usual.get(name, values[len(values) // 2])
+        if MEMORY in point:
+            point[MEMORY] = self._safe_fraction(float(tree[2]), seen, rng)
+        return self._space.nearest_legal(point)
+
+    def _safe_fraction(
+        self, draft: float, seen: Sequence[Observation], rng: np.random.Generator
+    ) -> float:
+        grid = np.array([float(v) for v in self._space.parameters[MEMORY].values()])
+        died = [o for o in seen if o.failure is not None and o.failure.kind in MEMORY_KINDS]
+        if not died:
+            return float(grid[np.argmin(np.abs(grid - USUAL_FRACTION))])
+        lives = memory_survival(learn_memory(seen, rng), grid, np.full(grid.size, draft))
+        return float(grid[int(np.argmax(lives))])
+
+    # ---- with something to learn from ---------------------------------------------------------
+
+    def _worth(self, known: Knowledge, predictions: Predictions) -> Array:
+        """Of each candidate: the gain it may bring, for each minute it may take."""
+        n_measured = len(known.surrogate.measured)
+        if n_measured >= _FRONT_FROM and n_measured % 2:
+            gain = _front_gain(known, predictions)
+        else:
+            gain = _score_gain(known, predictions)
+        ended = known.surrogate.ended
+        whole = [o.minutes for o in ended if o.minutes and o.outcome == "measured"]
+        failed = [o.minutes for o in ended if o.minutes and o.outcome == "failed"]
+        return per_minute(
+            gain * predictions.feasible,
+            predictions.survival,
+            float(np.mean(whole)) if whole else 1.0,
+            float(np.mean(failed)) if whole and failed else None,
+        )
+
+    def _least_launched(self, known: Knowledge) -> Flags:
+        """Of the configurations that lived, the one with the fewest launches, the best first."""
+        kept, predictions = known.in_hand()
+        means = predictions.score(known.weight).mean(axis=0)
+        launches = [sum(flag_key(o.flags) == flag_key(k.flags) for o in known.seen) for k in kept]
+        inside = [i for i, o in enumerate(kept) if self._space.contains(o.flags)]
+        if not inside:
+            return next(self._space.configurations())
+        return kept[min(inside, key=lambda i: (launches[i], -means[i]))].flags
+
+
+def _score_gain(known: Knowledge, predictions: Predictions) -> Array:
+    _, held = known.in_hand()
+    incumbent = held.score(known.weight).max(axis=1)
+    sd = told_by_a_launch(predictions.score_sd(known.weight), _NOISE)
+    return expected_improvement(predictions.score(known.weight), sd, incumbent)
+
+
+def _front_gain(known: Knowledge, predictions: Predictions) -> Array:
+    """Expected growth of the hypervolume above a point a little below all that was measured."""
+    _, held = known.in_hand()
+    front = np.column_stack([-held.log_latency.mean(axis=0), held.log_throughput.mean(axis=0)])
+    reference = front.min(axis=0) - _REFERENCE
+    normals = known.rng.standard_normal((2, *predictions.log_latency.shape))
+    told = [
+        told_by_a_launch(sd, LAUNCH_SD * 1.5)
+        for sd in (predictions.latency_sd, predictions.throughput_sd)
+    ]
+    sampled = np.stack(
+        [
+            -(predictions.log_latency + told[0] * normals[0]),
+            predictions.log_throughput + told[1] * normals[1],
+        ],
+        axis=-1,
+    )
+    return expected_hypervolume_improvement(sampled, front, reference)

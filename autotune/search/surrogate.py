@@ -1,0 +1,318 @@
+"""All that a study has taught, as predictions for configurations that were not launched.
+
+Physics for the mean, a Gaussian process for what it misses, memory and crash models for what may
+not live. Predictions are draws: each is one way in which the unknowns may stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.core.trial import Flags
+from autotune.search import crashes
+from autotune.search.capacity import keeps_states, room
+from autotune.search.cost import NAMES, Configurations, Costs, Room, log_mean_throughput
+from autotune.search.encoding import Encoder, fractions, triple_of
+from autotune.search.least_squares import Posterior, fit
+from autotune.search.memory import USUAL_FRACTION, MemoryModel, learn_memory
+from autotune.search.observation import MIN_LOG_SD, Measured, Observation, has_tree
+from autotune.search.residual import (
+    Features,
+    Kernel,
+    Process,
+    fit_other,
+    tree_amplitude,
+    without_outliers,
+)
+
+Array = npt.NDArray[np.float64]
+
+LAUNCH_SD = 0.012
+"""ln(value) differs so much between launches of the same flags, which no single launch can see."""
+_USUAL_CONCURRENCIES = (16, 32)
+_FIRST_TREE_SD = 0.06
+_ACCEPT_SD = 0.03
+_TTFT_SD = 0.3
+_MAX_FITTED = 250
+_NO_PHYSICS_SD = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Of configurations; draws have the shape (draws, configurations).
+
+    Attributes:
+        log_latency, log_throughput: means given the unknowns of each draw.
+        latency_sd, throughput_sd: of the Gaussian process around each draw, shape (n,).
+        survival: probability of a launch that ends well, shape (n,).
+        feasible: probability that every constraint is kept, shape (n,).
+    """
+
+    log_latency: Array
+    log_throughput: Array
+    latency_sd: Array
+    throughput_sd: Array
+    survival: Array
+    feasible: Array
+
+    def score(self, latency_weight: float) -> Array:
+        """``-w ln latency + (1 - w) ln throughput`` of each draw."""
+        w = latency_weight
+        return np.asarray((1.0 - w) * self.log_throughput - w * self.log_latency)
+
+    def score_sd(self, latency_weight: float) -> Array:
+        w = latency_weight
+        spread = (w * self.latency_sd) ** 2 + ((1.0 - w) * self.throughput_sd) ** 2
+        return np.asarray(np.sqrt(spread))
+
+
+class _Output:
+    """One of the two values: what was seen, and the process on what the physics left."""
+
+    def __init__(self, values: Sequence[Measured]) -> None:
+        self.y = np.array([value.log for value in values])
+        sd = np.array([max(value.sd, MIN_LOG_SD) for value in values])
+        self.noise = sd**2 + LAUNCH_SD**2
+
+
+class Surrogate:
+    """Learned from the observations of one study.
+
+    Args:
+        seen: measured, failed and pending ones, in any order; at least one measured.
+        n_draws: ways in which the unknowns may stand.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        seen: Sequence[Observation],
+        rng: np.random.Generator,
+        n_draws: int,
+    ) -> None:
+        self._encoder, self._rng, self._n_draws = encoder, rng, n_draws
+        self.ended = [o for o in seen if o.outcome != "pending"]
+        self.measured = [o for o in self.ended if o.latency and o.throughput]
+        self._pending = [o for o in seen if o.outcome == "pending"]
+        self._physical = encoder.space.tree is not None and any(
+            has_tree(o.flags) for o in self.measured
+        )
+        self.memory: MemoryModel = learn_memory(self.ended, rng)
+        self._fraction = _usual_fraction(self.ended)
+        self._points = encoder.features([o.flags for o in self.measured])
+        self._latency = _Output([o.latency for o in self.measured if o.latency])
+        self._throughput = _Output([o.throughput for o in self.measured if o.throughput])
+        self._keeps_states = keeps_states(self.measured)
+        self._concurrencies = _concurrencies(self.measured)
+        self._learn()
+
+    # ---- learning -----------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        n = len(self.measured)
+        if self._physical:
+            self._configurations = Configurations.of([triple_of(o.flags) for o in self.measured])
+            self._room = _room_seen(self.measured)
+            self._posterior = self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD)
+            sds = self._amplitudes()
+            self._posterior = self._fit(*sds)
+            self._z = self._posterior.draw(self._rng.standard_normal((self._n_draws, len(NAMES))))
+            costs = self._costs(self._z, self._configurations)
+            means = (
+                costs.log_latency(),
+                log_mean_throughput(costs, self._concurrencies, self._room),
+            )
+        else:
+            sds = (_NO_PHYSICS_SD, _NO_PHYSICS_SD)
+            flat = np.ones((self._n_draws, n))
+            means = flat * self._latency.y.mean(), flat * self._throughput.y.mean()
+        self._processes = [
+            self._process(output, sd, mean)
+            for output, sd, mean in zip(self._outputs, sds, means, strict=True)
+        ]
+
+    @property
+    def _outputs(self) -> tuple[_Output, _Output]:
+        return self._latency, self._throughput
+
+    def _costs(self, z: Array, configurations: Configurations) -> Costs:
+        return Costs(z, self._centre(), configurations, self._keeps_states)
+
+    def _centre(self) -> tuple[float, float]:
+        """Scales of the first launch at an accept length of 2.5: where the prior stands."""
+        batch = float(np.mean(self._concurrencies))
+        latency, throughput = self._latency.y[0], self._throughput.y[0]
+        return latency + np.log(2.5), float(np.log(batch) - throughput + np.log(2.5))
+
+    def _fit(self, latency_sd: float, throughput_sd: float) -> Posterior:
+        """The physics, with the misfit that the Gaussian process will take."""
+        index = _to_fit(len(self.measured))
+        seen = [self.measured[i] for i in index]
+        points = self._points.at(index)
+        configurations = self._configurations.at(index)
+        limits = Room(self._room.running_limit[index], self._room.kv_tokens[index])
+        blocks = [self._latency.y[index]]
+        covariances = [_covariance(latency_sd, points, self._latency.noise[index])]
+        rows: list[tuple[int, npt.NDArray[np.intp]]] = []
+        for concurrency in self._concurrencies:
+            served = [_served(o, concurrency, len(self._concurrencies)) for o in seen]
+            has = np.array([i for i, value in enumerate(served) if value], dtype=np.intp)
+            if has.size:
+                output = _Output([value for value in served if value])
+                rows.append((concurrency, has))
+                blocks.append(output.y)
+                covariances.append(_covariance(throughput_sd, points.at(has), output.noise))
+        told = np.array([i for i, o in enumerate(seen) if o.accept_length], dtype=np.intp)
+        told = told[configurations.steps[told] > 0]
+        if told.size:
+            blocks.append(np.array([seen[i].accept_length.log for i in told]))
+            noise = np.full(told.size, 0.015**2)
+            covariances.append(_covariance(_ACCEPT_SD, points.at(told), noise))
+        ttft = [o.ttft.log for o in seen if o.ttft]
+        if ttft:
+            blocks.append(np.array([float(np.median(ttft))]))
+            covariances.append(np.array([[_TTFT_SD**2]]))
+
+        def model(z: Array) -> Array:
+            costs = self._costs(z, configurations)
+            parts = [costs.log_latency()]
+            for concurrency, has in rows:
+                parts.append(costs.log_throughput(concurrency, limits)[:, has])
+            if told.size:
+                parts.append(costs.log_accept[:, told])
+            if ttft:
+                parts.append(costs.log_ttft())
+            return np.concatenate(parts, axis=1)
+
+        return fit(model, np.concatenate(blocks), covariances, len(NAMES))
+
+    def _amplitudes(self) -> tuple[float, float]:
+        """How far the physics misses each value, with its unknowns integrated out."""
+        if len(self.measured) < 3:
+            return _FIRST_TREE_SD, _FIRST_TREE_SD
+        index = _to_fit(len(self.measured))
+        z = self._posterior.centre
+        steps = np.vstack([z, z + 1e-4 * np.eye(z.size)])
+        costs = self._costs(steps, self._configurations.at(index))
+        limits = Room(self._room.running_limit[index], self._room.kv_tokens[index])
+        found = []
+        values = (costs.log_latency(), log_mean_throughput(costs, self._concurrencies, limits))
+        for output, value in zip(self._outputs, values, strict=True):
+            jacobian = (value[1:] - value[0]).T / 1e-4
+            residual = output.y[index] - value[0] + jacobian @ z
+            found.append(
+                tree_amplitude(self._points.at(index), residual, output.noise[index], jacobian)
+            )
+        return found[0], found[1]
+
+    def _process(self, output: _Output, sd: float, means: Array) -> tuple[Process, Array]:
+        """The process over measured and pending points, and its weights for each draw."""
+        residuals = output.y[:, None] - means.T
+        average = residuals.mean(axis=1)
+        kernel = Kernel(sd, 0.15, np.ones(self._points.other.shape[1]))
+        kernel = fit_other(kernel, self._points, average, output.noise)
+        noise = without_outliers(kernel, self._points, average, output.noise)
+        process = Process.over(kernel, self._points, noise)
+        weights = process.solve(residuals)
+        if not self._pending:
+            return process, weights
+        pending = self._encoder.features([o.flags for o in self._pending])
+        expected = process.weights(pending)[0] @ weights
+        both = _joined(self._points, pending)
+        noise = np.concatenate([noise, np.full(len(self._pending), LAUNCH_SD**2 * 2)])
+        process = Process.over(kernel, both, noise)
+        return process, process.solve(np.vstack([residuals, expected]))
+
+    # ---- predicting ---------------------------------------------------------------------------
+
+    def predict(self, configurations: Sequence[Flags], features: Features) -> Predictions:
+        """Of legal configurations; ``features`` are theirs, from the same encoder."""
+        n = len(configurations)
+        triples = [triple_of(flags) for flags in configurations]
+        fraction = fractions(configurations, self._fraction)
+        means = self._means(triples, fraction)
+        logs, sds = [], []
+        for (process, weights), mean in zip(self._processes, means, strict=True):
+            cross, variance = process.weights(features)
+            logs.append(mean + (cross @ weights).T)
+            sds.append(np.sqrt(variance))
+        return Predictions(
+            logs[0], logs[1], sds[0], sds[1], self._survival(triples, fraction, features),
+            np.ones(n),
+        )  # fmt: skip
+
+    def _means(
+        self, triples: Sequence[tuple[int, int, int]], fraction: Array
+    ) -> tuple[Array, Array]:
+        if not self._physical:
+            flat = np.ones((self._n_draws, fraction.size))
+            return flat * self._latency.y.mean(), flat * self._throughput.y.mean()
+        draft = np.array([triple[2] for triple in triples], dtype=np.float64)
+        limits = room(self.ended, self.memory, fraction, draft, self._rng, self._n_draws)
+        costs = self._costs(self._z, Configurations.of(triples))
+        return costs.log_latency(), log_mean_throughput(costs, self._concurrencies, limits)
+
+    def _survival(
+        self, triples: Sequence[tuple[int, int, int]], fraction: Array, features: Features
+    ) -> Array:
+        draft = np.array([triple[2] for triple in triples], dtype=np.float64)
+        lives = memory_survival(self.memory, fraction, draft)
+        points = self._encoder.features([o.flags for o in self.ended])
+        return lives * crashes.survival(self.ended, points, features)
+
+
+def memory_survival(memory: MemoryModel, fraction: Array, draft: Array) -> Array:
+    """``memory.survival`` of many configurations, each pair computed once."""
+    pairs, place = np.unique(np.column_stack([fraction, draft]), axis=0, return_inverse=True)
+    return memory.survival(pairs[:, 0], pairs[:, 1])[place.reshape(-1)]
+
+
+def _usual_fraction(ended: Sequence[Observation]) -> float:
+    from autotune.search.memory import fraction_of
+
+    return fraction_of(ended[0]) if ended else USUAL_FRACTION
+
+
+def _concurrencies(measured: Sequence[Observation]) -> tuple[int, ...]:
+    found = {s.concurrency for o in measured for s in o.served}
+    return tuple(sorted(found)) or _USUAL_CONCURRENCIES
+
+
+def _served(o: Observation, concurrency: int, n_levels: int) -> Measured | None:
+    """Throughput at one concurrency; a launch that tells none has the mean of all of them."""
+    if not o.served:
+        return o.throughput
+    return next((s.throughput for s in o.served if s.concurrency == concurrency), None)
+
+
+def _room_seen(measured: Sequence[Observation]) -> Room:
+    limits, tokens = [], []
+    for o in measured:
+        ran = [s.n_running for s in o.served if s.n_running and s.n_running < 0.9 * s.concurrency]
+        limits.append(min([o.running_limit or np.inf, *ran]))
+        tokens.append(o.kv_tokens or np.inf)
+    return Room(np.array(limits), np.array(tokens))
+
+
+def _to_fit(n: int) -> npt.NDArray[np.intp]:
+    """The first launch and the latest ones: enough for the physics, however long the study."""
+    first = np.arange(max(0, n - _MAX_FITTED), n, dtype=np.intp)
+    return first if n <= _MAX_FITTED else np.concatenate([[0], first])
+
+
+def _covariance(sd: float, points: Features, noise: Array) -> Array:
+    kernel = Kernel(sd, 0.15, np.ones(points.other.shape[1]))
+    return kernel.between(points, points) + np.diag(noise)
+
+
+def _joined(a: Features, b: Features) -> Features:
+    return Features(
+        np.vstack([a.tree, b.tree]),
+        np.vstack([a.other, b.other]),
+        a.categorical,
+        np.concatenate([a.own, b.own]),
+    )
