@@ -10,13 +10,20 @@ import click
 
 from benchmarks import cost, limits, truth
 from benchmarks.output import machine, markdown
+from benchmarks.search.command import command as search
 
 
-@click.command(help="Run every benchmark; print markdown.")
+@click.group(
+    invoke_without_command=True,
+    help="Run every benchmark of the measuring client; print markdown.",
+)
 @click.option("--quick", is_flag=True, help="Less than a minute, for a first look.")
 @click.option("--json", "as_json", is_flag=True, help="Numbers instead of tables.")
-def main(quick: bool, as_json: bool) -> None:
+@click.pass_context
+def main(context: click.Context, quick: bool, as_json: bool) -> None:
     """Exit code 1 where a bar is missed."""
+    if context.invoked_subcommand is not None:
+        return
     results = [benchmark.run(quick) for benchmark in (truth, cost, limits)]
     missed = [sentence for result in results for sentence in result.missed]
     if as_json:
@@ -32,6 +39,8 @@ def main(quick: bool, as_json: bool) -> None:
             click.echo(f"MISSED  {sentence}")
     sys.exit(1 if missed else 0)
 
+
+main.add_command(search)
 
 if __name__ == "__main__":
     main()
