@@ -50,6 +50,7 @@ class AttachedServer:
     """
 
     launch_s = 0.0
+    stop_trouble = ""
 
     def __init__(self, url: str, *, api_key: str | None = None) -> None:
         self.url = url.rstrip("/")

@@ -50,6 +50,7 @@ class RunningServer(Protocol):
         launch_s: server seconds from start to ready.
         time_scale: server seconds per wall second; 1.0 on hardware.
         api_key: to be sent as ``Authorization: Bearer``; must reach no file.
+        stop_trouble: what went wrong when it was stopped, in words; empty until something did.
     """
 
     @property
@@ -66,6 +67,8 @@ class RunningServer(Protocol):
     def time_scale(self) -> float: ...
     @property
     def api_key(self) -> str | None: ...
+    @property
+    def stop_trouble(self) -> str: ...
 
     def failure(self) -> Failure | None:
         """Why the server is no longer alive; None while it is.

@@ -7,11 +7,9 @@ SGLang".
 
 from __future__ import annotations
 
-import mmap
-import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -35,8 +33,6 @@ _GPU_FREE_S = 30.0
 _GPU_BUSY_S = 10.0
 """A driver needs seconds to give memory back; who holds it for longer is somebody else."""
 _AT_ONCE = StopPatience(leader_s=0.0, group_s=0.0)
-_KEY_IN_LOG = re.compile(rb"api_key['\"]?[=:] ?['\"]([^'\"\n]+)['\"]")
-_SHORTEST_SECRET = 4
 
 
 class LocalServer:
@@ -70,7 +66,6 @@ class LocalServer:
         self.time_scale = time_scale
         self.stopped: StopReport | None = None
         self._process = process
-        self._secrets = command.secrets()
         self._patience = patience
         self._berth = berth
         self._gate = gate
@@ -82,8 +77,12 @@ class LocalServer:
         if self._failure is None and not self._stopping:
             status = self._process.poll()
             if status is not None:
-                self._failure = _diagnosed(self._process.log, status, True, self._secrets)
+                self._failure = diagnose_file(self._process.log, status, ready=True)
         return self._failure
+
+    @property
+    def stop_trouble(self) -> str:
+        return self.stopped.trouble if self.stopped and self._failure is None else ""
 
     def stop(self) -> float:
         if self.stopped is not None:
@@ -93,7 +92,6 @@ class LocalServer:
         began = time.monotonic()
         try:
             self.stopped = self._process.stop(self._patience)
-            scrub(self._process.log, self._secrets)
             if self._gate is not None:
                 # What is not free by then is found before the next launch.
                 self._gate.wait(_GPU_FREE_S)
@@ -261,7 +259,7 @@ class LocalEngine:
         info = fetch_server_info(url, api_key=command.api_key)
         if self.command.version is None:  # the first server that answers tells it
             self.command = self.command.for_version(versions_of(info).get("sglang"))
-        scrub(process.log, command.secrets())
+        process.catch_up()
         return LocalServer(
             process,
             command,
@@ -295,24 +293,22 @@ class LocalEngine:
             while True:
                 status = process.poll()
                 if status is not None:
-                    raise self._failed(process, command, status)
+                    raise self._failed(process, status)
                 log.follow()
                 if probe.is_ready(log):
                     return
                 if time.monotonic() >= deadline:
                     # Asked again: whoever else answers at its port may have held up the probe.
-                    raise self._failed(process, command, process.poll())
+                    raise self._failed(process, process.poll())
                 time.sleep(_POLL_S)
         finally:
             probe.close()
 
-    def _failed(
-        self, process: ServerProcess, command: LaunchCommand, status: int | None
-    ) -> LaunchFailed:
+    def _failed(self, process: ServerProcess, status: int | None) -> LaunchFailed:
         """What to raise for a server that died with ``status``, or is not ready in time (None)."""
         wall_s = time.monotonic() - process.started_mono_s
         stop_s = process.stop(_AT_ONCE if status is not None else self.patience).duration_s
-        failure = _diagnosed(process.log, status, False, command.secrets())
+        failure = diagnose_file(process.log, status, ready=False)
         log = read_log(process.log)
         if status is None and failure.kind is FailureKind.CRASHED:
             failure = Failure(
@@ -348,22 +344,6 @@ def write_script(path: Path, command: LaunchCommand, env: Mapping[str, str], num
     path.chmod(0o755)
 
 
-def scrub(log: Path, secrets: Iterable[str]) -> None:
-    """Overwrites secrets in a log with as many asterisks, while the server may still write.
-
-    SGLang prints its resolved arguments at the start, API keys among them.
-    """
-    words = [re.escape(s.encode()) for s in secrets if len(s) >= _SHORTEST_SECRET]
-    patterns = [_KEY_IN_LOG] + ([re.compile(b"(" + b"|".join(words) + b")")] if words else [])
-    try:
-        with log.open("r+b") as file, mmap.mmap(file.fileno(), 0) as text:
-            for pattern in patterns:
-                for start, end in [match.span(1) for match in pattern.finditer(text)]:
-                    text[start:end] = b"*" * (end - start)
-    except (OSError, ValueError):  # an empty file cannot be mapped
-        return
-
-
 def describe_machine(gpus: Sequence[Gpu], info: Mapping[str, Any] | None) -> dict[str, Any]:
     """``gpu``, ``n_gpus``, ``gpu_memory_gb`` (of one, as SGLang counts); empty without GPUs.
 
@@ -382,8 +362,3 @@ def _gpus_used(info: Mapping[str, Any]) -> int:
     tp, pp, dp = (int(info.get(key) or 0) for key in ("tp_size", "pp_size", "dp_size"))
     # Data-parallel attention splits the tensor-parallel GPUs, it needs no more of them.
     return tp * max(pp, 1) * (1 if info.get("enable_dp_attention") else max(dp, 1))
-
-
-def _diagnosed(log: Path, status: int | None, ready: bool, secrets: Sequence[str]) -> Failure:
-    scrub(log, secrets)
-    return diagnose_file(log, status, ready)

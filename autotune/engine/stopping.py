@@ -53,6 +53,18 @@ class StopReport:
         """True where nothing of the server is left."""
         return self.port_free and not self.left and not self.left_beyond
 
+    @property
+    def trouble(self) -> str:
+        """What went otherwise than it should, in words; empty where it ended when asked."""
+        left = [*(f"process {pid}" for pid in self.left), *self.left_beyond]
+        if left:
+            return f"{', '.join(left)} could not be ended"
+        if not self.port_free:
+            return "its port was still taken after the stop"
+        if any(signal.startswith("SIGKILL") for signal in self.signals):
+            return f"the server did not end when asked: killed after {self.duration_s:.0f} s"
+        return ""
+
 
 class Beyond(Protocol):
     """What of a server is not a child of this process: a container, processes elsewhere.

@@ -26,6 +26,7 @@ from autotune.space.server_rules import BACKENDS, PAGE
 from autotune.workload.model import Workload
 
 STALL_S = 60.0
+_AFTER_A_HANG = "what was measured before holds; see the last lines of the server log"
 TrialRole = Literal["search", "baseline", "replicate"]
 
 
@@ -97,6 +98,8 @@ class Evaluator:
         timings["wall_s"] = time.monotonic() - began
         warnings = caveats(phases, limits_of(server.effective), reference)
         warnings += silent_changes({**self.base, **flags}, server.effective)
+        if server.stop_trouble:
+            warnings.append(Caveat("hang_at_stop", server.stop_trouble, _AFTER_A_HANG))
         constraints = {} if failure else dict(violations(self.slos, phases))
         feasible = all(value <= 0 for value in constraints.values())
         return TrialRecord(

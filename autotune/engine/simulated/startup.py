@@ -39,11 +39,13 @@ class StartupFailure:
         stage: ``load``, ``pool`` or ``capture``: the stage it dies in.
         traceback: the log lines that show it.
         killed: True where SGLang ends itself with SIGKILL, False for exit status 1.
+        is_ordered: by ``--fail``; else the configuration itself brings it.
     """
 
     stage: str
     traceback: str
     killed: bool = True
+    is_ordered: bool = False
 
 
 def find_failure(options: ServerOptions) -> StartupFailure | None:
@@ -119,8 +121,18 @@ class _StartupClock:
         log(f"simulated: start-up took {self._spent_s:.1f} s")
 
 
+def stamp() -> None:
+    """Says when a fault that was ordered happens, for whoever wants to know how soon it is found.
+
+    Unix seconds; without its name, from which a diagnosis could learn the answer.
+    """
+    log(f"simulated: a fault at {time.time():.3f}")
+
+
 def _die_if(failure: StartupFailure | None, stage: str, clock: _StartupClock) -> None:
     if failure is not None and failure.stage == stage:
+        if failure.is_ordered:
+            stamp()
         for line in failure.traceback.splitlines():
             log(line)
         clock.report()
@@ -129,6 +141,7 @@ def _die_if(failure: StartupFailure | None, stage: str, clock: _StartupClock) ->
 
 def play(fault: Fault) -> None:
     """Says and does what the fault is; returns where the process goes on without being told."""
+    stamp()
     for line in fault.lines.splitlines():
         log(line)
     match fault.ending:
@@ -160,7 +173,8 @@ def _ordered(fault: Fault | None) -> StartupFailure | None:
     """A fault of the stages that a failure of the configuration itself may have too."""
     if fault is None or fault.stage not in ("load", "pool", "capture"):
         return None
-    return StartupFailure(fault.stage, fault.lines, killed=fault.ending == "killed")
+    killed = fault.ending == "killed"
+    return StartupFailure(fault.stage, fault.lines, killed=killed, is_ordered=True)
 
 
 def _missing_model(options: ServerOptions) -> StartupFailure | None:
