@@ -60,8 +60,8 @@ def overview(runs: Sequence[Run]) -> Result:
                 rows.append(_row(name, sampler, group))
     looks = [look for look in _LOOKS if look <= len(runs[0].regrets)]
     return Result(
-        title="Over all boxes, median/90th percentile: launches until the recommendation is within 2 % "
-        "of the true optimum, its regret (%), and more",
+        title="Over all boxes, median/90th percentile: launches until the recommendation is within "
+        "2 % of the true optimum, its regret (%), and more",
         columns=(
             "worlds", "sampler", "runs", "to 2 %", "reached",
             *(f"regret@{look}" for look in looks),

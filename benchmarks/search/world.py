@@ -185,7 +185,7 @@ class SpeculativeWorld:
         family, machine = self.box.family, self.box.family.machine
         rows = deployment.graph_max_batch * deployment.speculation.draft_tokens
         usual = 8 * deployment.graph_max_batch
-        bent = (rows / usual) ** (family.graph_power - 1.0) - 1.0
+        bent = math.pow(rows / usual, family.graph_power - 1.0) - 1.0
         return deployment.free_after_capture_gb - machine.graph_mb_per_row * rows / 1e3 * bent
 
     @staticmethod
