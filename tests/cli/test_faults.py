@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,9 @@ from .commands import (
 SOON_S = 2.0
 """From the event to the finished record, the stop of the server included."""
 STALL_S = 2.0
-READY_S = 6.0
-DEADLINES = ("hang@serving", "ready_timeout@start")
-PLAYED = [name for name in NAMES if name not in (*DEADLINES, "hang@stop")]
+READY_S = 5.0
+WAITS = ("hang@serving", "ready_timeout@start", "hang@stop")
+PLAYED = [name for name in NAMES if name not in WAITS]
 
 SPACE = """
 name: three
@@ -66,7 +67,7 @@ class Played:
 
 def play(name: str, directory: Path, trials: int) -> Played:
     (directory / "three.yaml").write_text(SPACE)
-    server = serve_words("--fail", name, "--fail-from-steps", "3", speed=200)
+    server = serve_words("--fail", name, "--fail-from-steps", "3", speed=400)
     run = autotune(
         *optimize_words(space="three.yaml", trials=trials, serve=server),
         cwd=directory,
@@ -119,8 +120,18 @@ def test_a_failure_is_found_at_once_and_the_study_does_what_its_policy_says(
         assert 0 <= study.found_after_s(record) < SOON_S
 
 
-def test_a_server_that_hangs_is_given_up_after_one_stall(tmp_path: Path) -> None:
-    study = play("hang@serving", tmp_path, N_LAUNCHES[Policy.RETRY_ONCE])
+@pytest.fixture(scope="module")
+def waited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
+    """The studies that wait for a deadline, side by side: most of their time they sleep."""
+    launches = dict(zip(WAITS, (4, 3, 3), strict=True))
+    folders = [tmp_path_factory.mktemp("waited") for _ in launches]
+    with ThreadPoolExecutor() as pool:
+        studies = list(pool.map(play, launches, folders, launches.values()))
+    return dict(zip(launches, studies, strict=True))
+
+
+def test_a_server_that_hangs_is_given_up_after_one_stall(waited: dict[str, Played]) -> None:
+    study = waited["hang@serving"]
     check_policy(study, FailureKind.HANG)
     check_records(study, "hang@serving")
     for record in study.failed:
@@ -128,22 +139,24 @@ def test_a_server_that_hangs_is_given_up_after_one_stall(tmp_path: Path) -> None
         assert STALL_S <= study.found_after_s(record) < STALL_S + SOON_S
 
 
-def test_a_start_without_end_is_given_up_at_the_deadline(tmp_path: Path) -> None:
-    study = play("ready_timeout@start", tmp_path, N_LAUNCHES[Policy.LEARN])
+def test_a_start_without_end_is_given_up_at_the_deadline(waited: dict[str, Played]) -> None:
+    study = waited["ready_timeout@start"]
     check_policy(study, FailureKind.READY_TIMEOUT)
     check_records(study, "ready_timeout@start")
     (record,) = study.failed
-    assert "not ready after 6 s" in record["failure"]["remedy"]
+    assert "not ready after 5 s" in record["failure"]["remedy"]
     assert READY_S <= record["timings"]["wall_s"] < READY_S + SOON_S
 
 
-def test_a_server_that_does_not_hear_its_stop_is_killed_and_its_trial_kept(tmp_path: Path) -> None:
-    study = play("hang@stop", tmp_path, 3)
+def test_a_server_that_does_not_hear_its_stop_is_killed_and_its_trial_kept(
+    waited: dict[str, Played],
+) -> None:
+    study = waited["hang@stop"]
     assert study.run.returncode == 0, study.run.stderr
     assert study.steps() == [2, 3, 1] and not study.failed
     warned = [
         (record["number"], caveat["text"])
-        for record in records(tmp_path)
+        for record in records(study.directory)
         for caveat in record["warnings"]
         if caveat["code"] == "hang_at_stop"
     ]
