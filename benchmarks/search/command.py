@@ -26,7 +26,7 @@ from benchmarks.search.tasks import Task, run_all
 @click.option("--samplers", default=",".join(SAMPLERS), show_default=True)
 @click.option(
     "--worlds",
-    default="shipped,own,ordinary",
+    default="shipped,own,mixed,ordinary",
     show_default=True,
     help=f"Worlds, or sets of them: {', '.join(SETS)}.",
 )

@@ -44,6 +44,8 @@ class Family:
         max_running: ``--max-running-requests``, and the largest captured batch.
         graph_power: how the memory of captured graphs grows with their rows; 1 is linear.
         stairs: a verify kernel works on tiles of so many rows; 0: it does not matter.
+        mask_us: microseconds per request and draft token for the mask of a tree.
+        spread: how far acceptance differs within a kind of text, in logits.
     """
 
     name: str
@@ -56,6 +58,8 @@ class Family:
     max_running: int = 48
     graph_power: float = 1.0
     stairs: int = 0
+    mask_us: float = 0.0
+    spread: float = 0.0
 
 
 _AGENTIC = Load(1_900, 220, 9_000)
@@ -115,7 +119,7 @@ _OWN = [
         ),
         DraftQuality(((0.4, 0.90), (0.35, 0.72), (0.25, 0.40)), decay=0.025, rho=0.42),
         Load(2_200, 400, 6_000), Speculation(3, 1, 4), 0.85, (210.0, 5.0, 60.0, 10.0),
-        graph_power=1.1,
+        graph_power=1.1, spread=1.0,
     ),
     # Weights of 4 bits: compute is dear, as every row is unpacked.
     Family(
@@ -128,7 +132,7 @@ _OWN = [
         ),
         DraftQuality(((0.5, 0.80), (0.5, 0.50)), decay=0.04, rho=0.33),
         Load(700, 260, 2_400), Speculation(5, 4, 8), 0.80, (14.0, 1.0, 16.0, 4.0),
-        max_running=32, stairs=32,
+        max_running=32, stairs=32, mask_us=18.0,
     ),
     Family(
         "hybrid-80b-long",
@@ -158,6 +162,7 @@ _OWN = [
         ),
         DraftQuality(((0.4, 0.58), (0.6, 0.34)), decay=0.08, rho=0.25),
         Load(800, 320, 2_000), Speculation(5, 4, 16), 0.84, (40.0, 2.0, 25.0, 5.0),
+        spread=0.9,
     ),
     # Heads trained for three positions: the fourth guess is worth little.
     Family(
@@ -208,7 +213,7 @@ _OWN = [
         ),
         DraftQuality(((0.6, 0.89), (0.4, 0.62)), decay=0.10, rho=0.40),
         Load(2_500, 500, 12_000), Speculation(3, 1, 4), 0.85, (280.0, 6.0, 75.0, 12.0),
-        stairs=64,
+        stairs=64, mask_us=35.0, spread=0.7,
     ),
 ]  # fmt: skip
 

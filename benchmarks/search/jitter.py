@@ -20,6 +20,8 @@ _FREE = (
     "prefill_fixed_ms", "activations_gb", "graph_mb_per_row",
 )  # fmt: skip
 _HIGHEST_WEIGHTS_FRAC = 0.84
+_PLACES, _PARTS = (-1.8, -0.8, 0.0, 0.8, 1.8), (0.1, 0.24, 0.32, 0.24, 0.1)
+"""A bell in five parts: standard deviations from its middle, and shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,12 @@ class Box:
     """A family with constants of its own.
 
     Attributes:
+        texts: shares of the texts that this box serves, with the draft's quality on each.
         margin_gb: free memory below which a loaded server may run out of it.
     """
 
     family: Family
+    texts: tuple[tuple[float, DraftQuality], ...]
     noise: Noise
     tells: Tells
     margin_gb: float
@@ -82,7 +86,23 @@ def box_of(family: Family, seed: int) -> Box:
     )
     noise = Noise(*(value * _factor(rng, 0.25) for value in (0.01, 0.015, 0.025, 0.01, 0.01)))
     told = rng.random(4) < (0.5, 0.5, 0.7, 0.92)
-    return Box(moved, noise, Tells(*(bool(t) for t in told)), 0.45 * _factor(rng, 0.3))
+    tells, margin_gb = Tells(*(bool(t) for t in told)), 0.45 * _factor(rng, 0.3)
+    return Box(moved, _texts(moved), noise, tells, margin_gb)
+
+
+def _texts(family: Family) -> tuple[tuple[float, DraftQuality], ...]:
+    """Each kind of text of the mixture; spread: as five, with siblings better where the first
+    choice is worse, as an unsure draft has the right token among its next guesses.
+    """
+    if not family.spread:
+        return ((1.0, family.draft),)
+    texts = []
+    for share, q in family.draft.mixture:
+        for place, part in zip(_PLACES, _PARTS, strict=True):
+            moved = 1 / (1 + math.exp(-math.log(q / (1 - q)) - family.spread * place))
+            rho = min(0.75, family.draft.rho * (1.6 - 0.9 * moved))
+            texts.append((share * part, replace(family.draft, mixture=((1.0, moved),), rho=rho)))
+    return tuple(texts)
 
 
 def _factor(rng: np.random.Generator, log_sd: float = _LOG_SD) -> float:

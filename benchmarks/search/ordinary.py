@@ -20,7 +20,7 @@ from autotune.space import SearchSpace
 from autotune.space.parameter import Choice, DecimalRange, IntegerRange, Parameter, Switch
 from benchmarks.search.jitter import Noise, rng_of
 from benchmarks.search.record import as_told, interval
-from benchmarks.search.world import SERVING, Candidates, point_of
+from benchmarks.search.world import SERVING, Candidates
 
 _CHUNK, _GRAPHS = "chunked_prefill_size", "cuda_graph_max_bs"
 _PARAMETERS: dict[str, Parameter] = {
@@ -81,26 +81,24 @@ class OrdinaryWorld:
             np.indices([len(v) for v in self._values.values()]).reshape(len(_PARAMETERS), -1).T
         )
         alive = indices[~self._is_dead(indices)]
-        columns = [
-            np.array(v, dtype=object)[alive[:, i]] for i, v in enumerate(self._values.values())
-        ]
-        keys = zip(*(column.tolist() for column in columns), strict=True)
         single, loaded = (self._sum(effects, alive) for effects in (self._single, self._loaded))
-        return Candidates(
-            {key: row for row, key in enumerate(keys)},
-            self._base_s * np.exp(single),
-            self._base_tok_s * np.exp(-loaded),
-        )
+        return Candidates(self._base_s * np.exp(single), self._base_tok_s * np.exp(-loaded))
 
     def risk(self, flags: Flags) -> tuple[float, Point | None]:
         """All or nothing."""
-        point = point_of(self, flags)
-        return (1.0 if point is None else 0.0), point
+        place = self._place(flags)
+        if self._is_dead(place)[0]:
+            return 1.0, None
+        single, loaded = (self._sum(effects, place)[0] for effects in (self._single, self._loaded))
+        return 0.0, (self._base_s * math.exp(single), self._base_tok_s * math.exp(-loaded))
+
+    def _place(self, flags: Flags) -> npt.NDArray[np.intp]:
+        return np.array([[v.index(flags[flag]) for flag, v in self._values.items()]])
 
     def launch(self, flags: Flags, number: int) -> dict[str, Any]:
         """The record of trial ``number``."""
         rng = rng_of("launch", self.name, self.seed, number)
-        place = np.array([[v.index(flags[flag]) for flag, v in self._values.items()]])
+        place = self._place(flags)
         crashed = rng.random() < self.noise.crash
         if crashed or self._is_dead(place)[0]:
             kind = FailureKind.CRASHED if crashed else FailureKind.GRAPH_CAPTURE_OOM

@@ -11,8 +11,9 @@ from benchmarks.output import Result
 from benchmarks.search.families import OWN, SHIPPED
 from benchmarks.search.ordinary import OrdinaryWorld
 from benchmarks.search.play import Run
+from benchmarks.search.speculative import MIXED
 
-SETS = ("shipped", "own", "stress", "ordinary")
+SETS = ("shipped", "own", "mixed", "ordinary", "stress")
 _LOOKS = (5, 10, 15, 30)
 _EARLY = 15
 _BARS = {"scenarios": (6, 14), "stress": (13, 28)}
@@ -33,21 +34,22 @@ def worlds_of(chosen: str) -> list[str]:
         "own": list(OWN),
         "stress": [f"stress:{name}" for name in (*SHIPPED, *OWN)],
         "ordinary": [OrdinaryWorld.name],
+        "mixed": [MIXED],
     }
     return named[chosen] if chosen in named else _single(chosen)
 
 
 def _single(name: str) -> list[str]:
-    if name.removeprefix("stress:") not in {*SHIPPED, *OWN, OrdinaryWorld.name}:
+    if name.removeprefix("stress:") not in {*SHIPPED, *OWN, OrdinaryWorld.name, MIXED}:
         raise KeyError(name)
     return [name]
 
 
 def set_of(world: str) -> str:
-    """The set that a world counts in: ``scenarios``, ``stress`` or ``ordinary``."""
+    """The set that a world counts in: ``scenarios``, ``stress``, ``ordinary`` or ``mixed``."""
     if world.startswith("stress:"):
         return "stress"
-    return "ordinary" if world == OrdinaryWorld.name else "scenarios"
+    return {OrdinaryWorld.name: "ordinary", MIXED: "mixed"}.get(world, "scenarios")
 
 
 def overview(runs: Sequence[Run]) -> Result:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from autotune.core.objective import PRESETS
 from benchmarks.search.ordinary import OrdinaryWorld
 from benchmarks.search.play import Run, play
-from benchmarks.search.world import World, speculative_world
+from benchmarks.search.speculative import MIXED, mixed_world, speculative_world
+from benchmarks.search.world import World
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -37,6 +38,8 @@ def world_named(name: str, seed: int) -> World:
     """A world by its name and number."""
     if name == OrdinaryWorld.name:
         return OrdinaryWorld(seed)
+    if name == MIXED:
+        return mixed_world(seed)
     return speculative_world(name.removeprefix("stress:"), seed, name.startswith("stress:"))
 
 
