@@ -6,6 +6,7 @@ import re
 
 from autotune.core.trial import Interval, TrialRecord
 from autotune.space.rules import SHORT_NAMES
+from autotune.study.twins import changes
 
 
 def short(flag: str) -> str:
@@ -80,6 +81,17 @@ _KINDS = {
     "bad_flag": "the server does not know a flag",
     "gpu_busy": "another process holds the GPU",
 }
+
+
+def same_as(record: TrialRecord) -> str:
+    """One line about a trial that was not measured: whose values it has, and why."""
+    changed = changes(record.flags, record.effective)
+    told = ", ".join(
+        f"{short(name)} {value(record.flags[name])} to {value(ran)}"
+        for name, ran in changed.items()
+    )
+    why = f"the server changed {told}" if told else "there the server changed the flags to these"
+    return f"same as trial {record.same_as}: {why}"
 
 
 def failure(record: TrialRecord) -> str:

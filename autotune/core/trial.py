@@ -266,7 +266,12 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial, schema version 1. A failed trial has a ``failure`` and no objective value."""
+    """One trial, schema version 1. A failed trial has a ``failure`` and no objective value.
+
+    Attributes:
+        same_as: the trial that measured the same server under other flags; then nothing was
+            measured here, the values are that trial's, and ``status`` and ``constraints`` too.
+    """
 
     schema: int = SCHEMA
     number: int
@@ -282,6 +287,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     machine: dict[str, Any] = msgspec.field(default_factory=dict)
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     role: Literal["search", "baseline", "replicate"] = "search"
+    same_as: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, as stored in the Optuna user attribute ``record``."""

@@ -77,7 +77,11 @@ def _by_trial(ranking: Ranking, trial: int, allow_infeasible: bool) -> Standing:
             raise UsageError(
                 f"trial {trial} violates a constraint", hint="--allow-infeasible exports it anyway"
             )
-    raise UsageError(f"trial {trial} carries no values: it failed, or it does not exist")
+    raise UsageError(
+        f"trial {trial} carries no values: it failed, it ran as another trial had, or it does not "
+        "exist",
+        hint="autotune show tells what became of each trial",
+    )
 
 
 def recipe_for(view: StudyView, standing: Standing) -> Recipe:

@@ -42,10 +42,11 @@ from autotune.study.config import (
     load_objective,
     to_yaml,
 )
-from autotune.study.evaluate import PINNED, Evaluator
+from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
 from autotune.study.store import StudyStore, masked, slug
 from autotune.study.tuner import FIRST_TRIALS, Tuner
+from autotune.study.twins import PINNED
 from autotune.workload import Workload, workload_named
 
 

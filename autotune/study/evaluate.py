@@ -21,8 +21,8 @@ from autotune.measure.phase import measure_phase
 from autotune.measure.plan import PhasePlan
 from autotune.measure.prompt import Api
 from autotune.measure.validity import ServerLimits, caveats, fatal
-from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
-from autotune.space.server_rules import BACKENDS, PAGE
+from autotune.space.rules import DRAFT, STEPS
+from autotune.study.twins import changes, twin_of
 from autotune.workload.model import Workload
 
 STALL_S = 60.0
@@ -65,11 +65,14 @@ class Evaluator:
         directory: Path,
         role: TrialRole,
         reference: Sequence[Phase] = (),
+        earlier: Sequence[TrialRecord] = (),
     ) -> TrialRecord:
         """The record of one launch, complete or failed.
 
         Args:
             reference: phases of the baseline under the same load, to hold this launch against.
+            earlier: records of the study: where one of them measured the very server that these
+                flags lead to, nothing is measured, and the record refers to it.
 
         Raises:
             LaunchError: the launch command cannot be run at all.
@@ -84,23 +87,14 @@ class Evaluator:
                 announce=lambda text: self.listener(StageReached(number, "launching", text)),
             )
         except LaunchFailed as failed:
-            return TrialRecord(
-                number=number,
-                status="failed",
-                role=role,
-                flags=dict(flags),
-                failure=failed.failure,
-                timings={"launch_s": failed.launch_s, "wall_s": time.monotonic() - began},
-                versions={"autotune": autotune.__version__},
-            )
+            return _never_ready(failed, flags, number, role, time.monotonic() - began)
         with server:
-            phases, failure, timings = self._measured(server, number)
+            twin = twin_of(flags, server.effective, self.base, earlier)
+            phases, failure, timings = self._measured(server, number, twin)
         timings["wall_s"] = time.monotonic() - began
-        warnings = caveats(phases, limits_of(server.effective), reference)
-        warnings += silent_changes({**self.base, **flags}, server.effective)
-        if server.stop_trouble:
-            warnings.append(Caveat("hang_at_stop", server.stop_trouble, _AFTER_A_HANG))
-        constraints = {} if failure else dict(violations(self.slos, phases))
+        constraints = twin.constraints if twin else {}
+        if failure is None and twin is None:
+            constraints = dict(violations(self.slos, phases))
         feasible = all(value <= 0 for value in constraints.values())
         return TrialRecord(
             number=number,
@@ -109,19 +103,27 @@ class Evaluator:
             flags=self._completed(flags, server.effective),
             effective=server.effective,
             phases=phases,
-            objectives=None if failure else objective_values(phases),
+            objectives=None if failure or twin else objective_values(phases),
             constraints=constraints,
             failure=failure,
-            warnings=warnings,
+            warnings=[
+                *caveats(phases, limits_of(server.effective), reference),
+                *silent_changes({**self.base, **flags}, server.effective),
+                *_stop_caveats(server),
+            ],
             timings=timings,
             machine=server.machine,
             versions=server.versions | {"autotune": autotune.__version__},
+            same_as=twin.number if twin else None,
         )
 
     def _measured(
-        self, server: RunningServer, number: int
+        self, server: RunningServer, number: int, twin: TrialRecord | None
     ) -> tuple[list[Phase], Failure | None, dict[str, float]]:
-        """Every phase until one is worthless, then the stop; what went wrong; server seconds."""
+        """Every phase until one is worthless, then the stop; what went wrong; server seconds.
+
+        No phase at all where a twin was measured.
+        """
         phases: list[Phase] = []
         failure: Failure | None = None
         began = time.monotonic()
@@ -130,7 +132,7 @@ class Evaluator:
             for phase in measure(
                 server,
                 self.workload,
-                self.plans,
+                () if twin else self.plans,
                 listener=self.listener,
                 stall_s=self.stall_s,
             ):
@@ -221,19 +223,28 @@ def limits_of(effective: Mapping[str, Any]) -> ServerLimits:
     )
 
 
-PINNED = (STEPS, TOPK, DRAFT, MEMORY, PAGE, *BACKENDS)
-"""Flags that must run as asked, or two trials do not compare what they seem to compare."""
+def _never_ready(
+    failed: LaunchFailed, flags: Flags, number: int, role: TrialRole, wall_s: float
+) -> TrialRecord:
+    return TrialRecord(
+        number=number,
+        status="failed",
+        role=role,
+        flags=dict(flags),
+        failure=failed.failure,
+        timings={"launch_s": failed.launch_s, "wall_s": wall_s},
+        versions={"autotune": autotune.__version__},
+    )
 
-_SAME = {"nsa": "dsa"}
-"""Two names of one backend (0.5.13 on)."""
+
+def _stop_caveats(server: RunningServer) -> list[Caveat]:
+    trouble = server.stop_trouble
+    return [Caveat("hang_at_stop", trouble, _AFTER_A_HANG)] if trouble else []
 
 
 def silent_changes(flags: Flags, effective: Mapping[str, object]) -> list[Caveat]:
     """What was asked for and what really ran, where they differ."""
     return [
         Caveat("silent_change", f"asked for {name} {flags[name]}, the server runs {ran}")
-        for name in PINNED
-        if name in flags
-        and (ran := effective.get(name)) is not None
-        and _SAME.get(str(ran), ran) != _SAME.get(str(flags[name]), flags[name])
+        for name, ran in changes(flags, effective).items()
     ]

@@ -23,7 +23,7 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.core.objective import DIRECTIONS, LATENCY, THROUGHPUT
-from autotune.core.trial import Failure, FailureKind, Flags, TrialRecord, record_from
+from autotune.core.trial import Failure, FailureKind, Flags, Interval, TrialRecord, record_from
 from autotune.errors import StudyError, UsageError, nearest
 from autotune.study.journal import drop_unfinished_line, open_journal
 
@@ -192,10 +192,20 @@ class StudyStore:
             trial.storage.set_trial_system_attr(
                 trial._trial_id, "constraints", list(record.constraints.values())
             )
-        if record.objectives is None:
+        values = self._values(study, record)
+        if values is None:
             study.tell(trial, state=TrialState.FAIL)
         else:
-            study.tell(trial, [record.objectives[name].value for name in (LATENCY, THROUGHPUT)])
+            study.tell(trial, [values[name].value for name in (LATENCY, THROUGHPUT)])
+
+    def _values(self, study: optuna.Study, record: TrialRecord) -> Mapping[str, Interval] | None:
+        """Its own, or those of the trial it refers to: Optuna knows no references."""
+        if record.same_as is None:
+            return record.objectives
+        return next(
+            (other.objectives for other in self.records(study) if other.number == record.same_as),
+            None,
+        )
 
     def write_record(self, record: TrialRecord) -> None:
         """Writes ``record.json`` whole or not at all."""
@@ -246,6 +256,8 @@ def interrupted_record(number: int, flags: Flags, evidence: str) -> TrialRecord:
 def _headline(record: TrialRecord) -> Mapping[str, Any]:
     """A few rounded values for the dashboard's tables; everything else is in the record."""
     shown: dict[str, Any] = {"role": record.role, "status": record.status}
+    if record.same_as is not None:
+        shown["same_as"] = record.same_as
     limit = record.effective.get("max_running_requests")
     if limit is not None:
         shown["running_limit"] = limit

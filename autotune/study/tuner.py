@@ -239,6 +239,7 @@ class Tuner:
                 directory=directory,
                 role=proposal.role,
                 reference=self._baseline_phases(),
+                earlier=self._comparable(proposal),
             )
         except BaseException as error:
             cause = f"signal {error.signum}" if isinstance(error, Interrupted) else repr(error)
@@ -248,6 +249,11 @@ class Tuner:
         with self.interrupts.shield():
             self._keep(trial, record)
         return record
+
+    def _comparable(self, proposal: Proposal) -> Sequence[TrialRecord]:
+        """The records whose server need not be measured again; none where a repeat is wanted."""
+        measured = any(r.objectives is not None for r in self._launches(proposal.flags))
+        return () if proposal.role != "search" or measured else self.records
 
     def _keep(self, trial: optuna.trial.Trial, record: TrialRecord) -> None:
         self.store.tell(self.study, trial, record)

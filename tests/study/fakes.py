@@ -77,6 +77,7 @@ class FakeEvaluator(Evaluator):
         directory: Path,
         role: TrialRole,
         reference: Sequence[Phase] = (),
+        earlier: Sequence[TrialRecord] = (),
     ) -> TrialRecord:
         self.asked.append((dict(flags), role))
         outcome = self.model(flags, number)

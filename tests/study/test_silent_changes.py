@@ -5,7 +5,8 @@ import pytest
 from autotune.core.trial import FlagValue
 from autotune.study.campaign import Campaign
 from autotune.study.config import RunConfig
-from autotune.study.evaluate import PINNED, silent_changes
+from autotune.study.evaluate import silent_changes
+from autotune.study.twins import PINNED
 
 
 @pytest.mark.parametrize(
