@@ -93,6 +93,8 @@ class _Document(msgspec.Struct, gc=False):
     message: Any = None
 
 
+_CACHES = ("device", "host", "storage")
+"""Where SGLang may have found the beginning of a prompt."""
 _DECODER = msgspec.json.Decoder(_Document | list[Any] | float | str | bool | None)
 _Part = TypeVar("_Part", str, list[int])
 
@@ -210,8 +212,22 @@ class Tally:
             if usage.prompt_tokens_details is not None:
                 self._take_cached(usage.prompt_tokens_details.cached_tokens)
         if document.sglext and isinstance(document.sglext, dict):
-            self._take_any(document.sglext)
-            self._take_any(document.sglext.get("spec_tokens_details"))
+            self._take_sglext(document.sglext)
+
+    def _take_sglext(self, told: dict[str, Any]) -> None:
+        """SGLang's details of an OpenAI answer, those it was asked for.
+
+        It leaves out ``cached_tokens_details`` where nothing was cached, and whoever tells of
+        speculation knows that key (0.5.19).
+        """
+        self._take_any(told)
+        self._take_any(told.get("spec_tokens_details"))
+        cached = told.get("cached_tokens_details")
+        if isinstance(cached, dict):
+            parts = (_whole(cached.get(place)) for place in _CACHES)
+            self.n_cached_tok = sum(part for part in parts if part is not None)
+        elif "spec_tokens_details" in told and self.n_cached_tok is None:
+            self.n_cached_tok = 0
 
     def _take_timings(self, timings: _Timings) -> None:
         """Of llama.cpp, which names drafted tokens and not passes: each pass yields one token

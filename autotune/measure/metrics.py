@@ -354,10 +354,14 @@ def _drift(
 
 
 def _cache_hits(records: Sequence[RequestRecord]) -> float | None:
-    """Share of the prompt tokens that the prefix cache held; None where the server is silent."""
-    told = [r for r in records if r.n_cached_tok is not None and r.n_prompt_tok]
-    total = sum(r.n_prompt_tok for r in told)
-    return sum(r.n_cached_tok or 0 for r in told) / total if total else None
+    """Share of the prompt tokens that the prefix cache held; None where the server is silent.
+
+    Silence beside answers that tell is none: SGLang without speculation tells hits only.
+    """
+    total = sum(r.n_prompt_tok for r in records)
+    if not total or all(r.n_cached_tok is None for r in records):
+        return None
+    return sum(r.n_cached_tok or 0 for r in records) / total
 
 
 def _openings(records: Sequence[RequestRecord]) -> list[RequestRecord]:

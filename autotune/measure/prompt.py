@@ -39,7 +39,9 @@ def request_of(
     """Path and body of a streamed request that asks for every count a server can give.
 
     ``continuous_usage_stats`` is SGLang's and vLLM's word for usage in every event (SGLang 0.5.6);
-    ``return_spec_tokens_details`` brings the verify passes (SGLang 0.5.19);
+    ``return_spec_tokens_details`` brings the verify passes (SGLang 0.5.19), and
+    ``return_cached_tokens_details`` what the prefix cache held, which usage tells only under
+    ``--enable-cache-report`` (streamed since SGLang PR 22055);
     ``timings_per_token`` is llama.cpp's word for counts in every event. Servers pass over what they
     do not know.
     """
@@ -63,6 +65,7 @@ def request_of(
             "stream": True,
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},
             "return_spec_tokens_details": True,
+            "return_cached_tokens_details": True,
             "timings_per_token": True,
         }
     return _PATHS[api], msgspec.json.encode(body)

@@ -63,6 +63,7 @@ def test_the_request_asks_for_every_count_a_server_can_give() -> None:
         "stream": True,
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         "return_spec_tokens_details": True,
+        "return_cached_tokens_details": True,
         "timings_per_token": True,
     }
 

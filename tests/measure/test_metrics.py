@@ -75,6 +75,8 @@ def test_acceptance_is_all_tokens_over_all_passes() -> None:
 def test_the_cache_share_is_of_prompt_tokens_and_none_where_nothing_is_told() -> None:
     told = [steady(0.0, n_cached_tok=50), steady(0.0, n_prompt_tok=300, n_cached_tok=150)]
     assert summary(told).cache_hit_frac == pytest.approx(0.5)
+    silent = steady(0.0, n_prompt_tok=400)  # without speculation SGLang tells hits only
+    assert summary([*told, silent]).cache_hit_frac == pytest.approx(0.25)
     assert summary([steady(0.0)]).cache_hit_frac is None
 
 

@@ -25,6 +25,7 @@ COUNTS = {
     "stream": True,
     "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     "return_spec_tokens_details": True,
+    "return_cached_tokens_details": True,
     "timings_per_token": True,
 }
 

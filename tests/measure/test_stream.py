@@ -234,6 +234,25 @@ def test_a_document_that_is_not_streamed_is_one_arrival() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sglext", "n_cached_tok"),
+    [
+        ({"cached_tokens_details": {"device": 14, "host": 0}}, 14),
+        ({"cached_tokens_details": {"device": 8, "host": 4, "storage": 2}}, 14),
+        # 0.5.23 leaves the key out where nothing was cached.
+        ({"spec_tokens_details": {"spec_verify_ct": 5}}, 0),
+        ({"routed_experts": "AAAA"}, None),
+        ({}, None),
+    ],
+)
+def test_sglang_tells_of_its_cache_beside_a_usage_that_does_not(
+    sglext: dict[str, Any], n_cached_tok: int | None
+) -> None:
+    closing = [{"choices": [], "usage": None, "sglext": sglext}, {"choices": [], "usage": usage(2)}]
+    told = record(chunked(sse([chunk({"content": "So"}, told=usage(1)), *closing])))
+    assert told.ok and told.n_cached_tok == n_cached_tok
+
+
+@pytest.mark.parametrize(
     ("data", "words"),
     [
         (b"", "the connection ended before the head of the answer"),
@@ -281,7 +300,7 @@ def test_an_error_field_that_is_empty_is_no_error() -> None:
 keys = st.sampled_from(
     "error object meta_info text choices delta message content tool_calls function arguments "
     "finish_reason usage completion_tokens prompt_tokens prompt_tokens_details cached_tokens "
-    "sglext spec_tokens_details spec_verify_ct".split()
+    "sglext spec_tokens_details cached_tokens_details device spec_verify_ct".split()
 )
 anything = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 9) | st.text("ab", max_size=3),

@@ -123,7 +123,7 @@ def test_without_speculation_an_event_is_one_token(start: Start) -> None:
 def test_the_second_turn_finds_the_first_in_the_cache_and_nothing_after_a_flush(
     start: Start,
 ) -> None:
-    server = start("--speculative-algorithm", "EAGLE", "--speed", 60)
+    server = start("--speculative-algorithm", "EAGLE", "--enable-cache-report", "--speed", 60)
     first = server.chat(QUESTION, max_tokens=80)
     assert first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
     said = first["choices"][0]["message"]["content"]
@@ -135,6 +135,17 @@ def test_the_second_turn_finds_the_first_in_the_cache_and_nothing_after_a_flush(
     assert server.get("/flush_cache").status_code == 200
     third = server.chat(QUESTION, said, "And then?", max_tokens=5)["usage"]
     assert third["prompt_tokens_details"]["cached_tokens"] == 0
+
+
+def test_without_a_cache_report_the_cache_is_told_of_where_it_was_asked_for(start: Start) -> None:
+    server = start("--speed", 60)
+    asked = {"max_tokens": 4, "return_cached_tokens_details": True}
+    first, second = (server.chat(QUESTION, **asked) for _ in range(2))
+    assert first["usage"]["prompt_tokens_details"] is None and "sglext" not in first
+    assert second["usage"]["prompt_tokens_details"] is None
+    found = second["sglext"]["cached_tokens_details"]
+    assert found["host"] == 0 and 0 < found["device"] < second["usage"]["prompt_tokens"]
+    assert "sglext" not in server.chat(QUESTION, max_tokens=4)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_heat_makes_every_later_pass_longer() -> None:
 
 
 def test_without_a_radix_cache_nothing_is_found_again(start: Start) -> None:
-    server = start("--disable-radix-cache", "--speed", 60)
+    server = start("--disable-radix-cache", "--enable-cache-report", "--speed", 60)
     prompt = "the same words once more " * 60
     for _ in range(2):
         usage = server.chat(prompt, max_tokens=4)["usage"]

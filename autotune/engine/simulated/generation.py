@@ -44,6 +44,9 @@ class Generation:
     include_usage: bool
     usage_in_chunks: bool
     spec_details: bool
+    cached_details: bool
+    cache_report: bool
+    """Of ``--enable-cache-report``: without it, OpenAI's usage tells nothing of the cache."""
     ignores_end: bool
     speculates: bool
     rid: str = ""
@@ -87,8 +90,8 @@ class Generation:
         else:
             choice["text"] = answer
         document = self._envelope([choice], streamed=False) | {"usage": self._usage()}
-        if self.spec_details and self.speculates:
-            document["sglext"] = {"spec_tokens_details": self._spec_details()}
+        if details := self._details():
+            document["sglext"] = details
         return document
 
     # ---- OpenAI shapes ------------------------------------------------------------------------
@@ -109,11 +112,8 @@ class Generation:
 
     def _closing_chunks(self) -> Iterator[bytes]:
         yield self._chunk({"reasoning_content": None}, reason=self._reason())
-        if self.spec_details and self.speculates:
-            yield _encode(
-                self._envelope([])
-                | {"usage": None, "sglext": {"spec_tokens_details": self._spec_details()}}
-            )
+        if details := self._details():
+            yield _encode(self._envelope([]) | {"usage": None, "sglext": details})
         if self.include_usage:
             yield _encode(self._envelope([]) | {"usage": self._usage()})
 
@@ -128,13 +128,23 @@ class Generation:
 
     def _usage(self) -> dict[str, Any]:
         prompt_tok, output_tok = self.request.prompt_tok, self.request.n_emitted
+        cached = {"cached_tokens": self.request.cached_tok} if self.cache_report else None
         return {
             "prompt_tokens": prompt_tok,
             "total_tokens": prompt_tok + output_tok,
             "completion_tokens": output_tok,
-            "prompt_tokens_details": {"cached_tokens": self.request.cached_tok},
+            "prompt_tokens_details": cached,
             "reasoning_tokens": 0,
         }
+
+    def _details(self) -> dict[str, Any]:
+        """``sglext``: what was asked for and is not nothing."""
+        details: dict[str, Any] = {}
+        if self.cached_details and self.request.cached_tok:
+            details["cached_tokens_details"] = {"device": self.request.cached_tok, "host": 0}
+        if self.spec_details and self.speculates:
+            details["spec_tokens_details"] = self._spec_details()
+        return details
 
     def _reason(self) -> str:
         if self._aborted:
@@ -207,6 +217,8 @@ def read_generation(path: str, body: dict[str, Any], options: ServerOptions) -> 
         include_usage=bool(wants.get("include_usage", False)),
         usage_in_chunks=bool(wants.get("continuous_usage_stats", False)),
         spec_details=bool(body.get("return_spec_tokens_details", False)),
+        cached_details=bool(body.get("return_cached_tokens_details", False)),
+        cache_report=bool(options.resolved["enable_cache_report"]),
         ignores_end=ignores_end or loops,
         speculates=options.deployment.speculation.is_on,
     )
