@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from autotune.core.trial import FlagValue
-from autotune.engine.sglang.config_file import config_path, words_of
+from autotune.engine.sglang.config_file import config_path, without_config, words_of
 from autotune.engine.sglang.container import image_index, is_bridged, published
 from autotune.engine.sglang.flags import (
     FlagSpec,
@@ -249,6 +249,20 @@ class LaunchCommand:
         words = Placement.of(self.argv).words
         marks = [(i, i + 1, ()) for i, word in enumerate(words) if word == FLAGS_HERE]
         return replace(self, argv=rewritten(self.argv, marks))
+
+    def server_words(self) -> tuple[str, ...]:
+        """The server's own words alone, those of the file of ``--config`` first.
+
+        Without the program, its wrappers and the option ``--config`` itself: a server that reads
+        no such file gets the same flags.
+
+        Raises:
+            UsageError: the file of ``--config`` cannot be read.
+        """
+        placement = Placement.of(self.filled().argv)
+        words = placement.words[placement.first :]
+        flags = words[next((i for i, word in enumerate(words) if _is_flag(word)), len(words)) :]
+        return (*self._words_of_file(), *without_config(flags))
 
     def secrets(self) -> tuple[str, ...]:
         """Values that must reach no file, longest first."""

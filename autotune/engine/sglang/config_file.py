@@ -25,6 +25,12 @@ def config_path(words: Sequence[str]) -> str | None:
     return words[at + 1] if at + 1 < len(words) else None
 
 
+def without_config(words: Sequence[str]) -> tuple[str, ...]:
+    """The words without the option and its file."""
+    at = words.index(_OPTION) if _OPTION in words else len(words)
+    return (*words[:at], *words[at + 2 :])
+
+
 def words_of(path: str) -> tuple[str, ...]:
     """The words a file stands for, in its order.
 

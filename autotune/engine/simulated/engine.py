@@ -7,12 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotune.core.trial import Flags
+from autotune.core.trial import Flags, FlagValue
 from autotune.engine.local import LocalEngine
 from autotune.engine.places.base import Berth
 from autotune.engine.places.here import LocalPlace
 from autotune.engine.sglang.command import LaunchCommand
-from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, scenario_named
+from autotune.engine.sglang.environment import FAKES_ACCEPTANCE
+from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, Scenario, scenario_named
+from autotune.space.server_rules import ALGORITHM
 
 _MODULE = "autotune.engine.simulated"
 _STARTUP = re.compile(r"simulated: start-up took ([0-9.]+) s")
@@ -39,17 +41,34 @@ def bundled_command(scenario: str) -> LaunchCommand:
 def simulated_command(command: LaunchCommand, scenario: str) -> LaunchCommand:
     """The user's own launch command, run on the simulated server instead: a rehearsal.
 
-    Everything before the first flag (``python -m sglang.launch_server``) is replaced.
+    The server's own words are kept, wherever they stand: behind wrappers, in a container, in the
+    string of a shell, in the file of ``--config``. What a script hides is taken from the scenario.
 
     Raises:
         ConfigError: no scenario has this name.
+        UsageError: the file of ``--config`` cannot be read.
     """
     if runs_simulation(command):
         return command
-    scenario_named(scenario)
-    first = next((i for i, w in enumerate(command.argv) if w.startswith("--")), len(command.argv))
+    known = scenario_named(scenario)
     program = [sys.executable, "-m", _MODULE, "--scenario", scenario]
-    return LaunchCommand.parse([*program, *command.argv[first:]])
+    faked = command.variable(FAKES_ACCEPTANCE)
+    if faked is not None:
+        program = ["env", f"{FAKES_ACCEPTANCE}={faked}", *program]
+    rehearsed = LaunchCommand.parse([*program, *command.server_words()])
+    if command.shows_flags:
+        return rehearsed
+    return rehearsed.with_flags(_missing(rehearsed, known))
+
+
+def _missing(command: LaunchCommand, scenario: Scenario) -> dict[str, FlagValue]:
+    """What the simulated server cannot do without, as the scenario has it."""
+    usual: dict[str, FlagValue] = {
+        "model_path": scenario.model_path,
+        ALGORITHM: "EAGLE",
+    }
+    given = command.flags(usual)
+    return {name: value for name, value in usual.items() if name not in given}
 
 
 def runs_simulation(command: LaunchCommand) -> bool:
