@@ -1,7 +1,8 @@
 """One server process and everything it starts, from the first fork to the last exit.
 
-The server runs in a session of its own, writes into a file, dies with the tuner, and is gone after
-``stop`` with all its children and its port. What its log says does not belong here.
+The server runs in a session of its own, its output goes into a file of bounded size, it dies with
+the tuner, and is gone after ``stop`` with all its children and its port. What its log says does not
+belong here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 import psutil
 
 from autotune.engine.ports import LOCAL_HOST, can_bind
+from autotune.engine.recorder import Recorder
 from autotune.engine.stopping import Beyond, StopPatience, StopReport
 from autotune.engine.watchdog import Watchdog
 from autotune.errors import LaunchError
@@ -62,7 +64,7 @@ class ServerProcess:
 
     Args:
         argv: program and words.
-        log: file for stdout and stderr; replaced if it exists.
+        log: file for stdout and stderr, see ``Recorder``; replaced if it exists.
         env: variables on top of the tuner's own.
         label: names the trial in the process marker.
         host: address whose port must be free after ``stop``.
@@ -70,6 +72,7 @@ class ServerProcess:
         marker: of this launch; None makes one.
         feed: written to its stdin, which then stays open; None: it has no input.
         beyond: the part of the server that this process only speaks to.
+        secrets: words that must not reach the log.
 
     Raises:
         LaunchError: the program does not exist or cannot be executed.
@@ -87,6 +90,7 @@ class ServerProcess:
         marker: str | None = None,
         feed: bytes | None = None,
         beyond: Beyond | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         self.log = log
         self.marker = marker or new_marker(label)
@@ -101,28 +105,35 @@ class ServerProcess:
         self._watchdog = Watchdog(f"{MARKER}={self.marker}", farewell)
         # PYTHONUNBUFFERED: progress and last words must be in the file when they are needed.
         variables = {"PYTHONUNBUFFERED": "1", **os.environ, **(env or {}), MARKER: self.marker}
-        with log.open("wb") as output, warnings.catch_warnings():
+        self._recorder = Recorder(log, secrets)
+        try:
+            self._start(argv, variables, subprocess.DEVNULL if feed is None else subprocess.PIPE)
+            self.tell(feed or b"")
+        except OSError as error:
+            self._dismiss()
+            raise _cannot_run(argv[0], error) from error
+        except BaseException:
+            self.kill()
+            self._dismiss()
+            raise
+
+    def _start(self, argv: Sequence[str], variables: Mapping[str, str], source: int) -> None:
+        with warnings.catch_warnings():
             # Python 3.12 warns of preexec_fn beside threads; ours takes no lock.
             warnings.simplefilter("ignore", DeprecationWarning)
             try:
                 _Child(
                     self,
                     argv,
-                    stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
-                    stdout=output,
+                    stdin=source,
+                    stdout=self._recorder.output,
                     stderr=subprocess.STDOUT,
                     env=variables,
                     start_new_session=True,
                     preexec_fn=_die_with(os.getpid()),
                 )
-                self.tell(feed or b"")
-            except OSError as error:
-                self._watchdog.dismiss()
-                raise _cannot_run(argv[0], error) from error
-            except BaseException:
-                self.kill()
-                self._watchdog.dismiss()
-                raise
+            finally:
+                self._recorder.handed_over()
 
     @property
     def pid(self) -> int:
@@ -143,12 +154,22 @@ class ServerProcess:
     def poll(self) -> int | None:
         """Exit status of the first process, negative for a signal; None while it runs.
 
-        When it is found dead, what is left of its group is killed.
+        When it is found dead, what is left of its group is killed, and its last words are in the
+        log.
         """
         status: int | None = self._leader.poll()
         if status is not None and not self._swept:
             self.kill()
+            self.catch_up()
         return status
+
+    def catch_up(self) -> None:
+        """Returns once all that the server has written by now is in the log."""
+        self._recorder.catch_up()
+
+    def note(self, text: str) -> None:
+        """Adds a line of the tuner's own to the log."""
+        self._recorder.note(text)
 
     def kill(self) -> list[str]:
         """SIGKILL to all that is left, without waiting; names what had to be signalled."""
@@ -197,13 +218,17 @@ class ServerProcess:
         port, host = self._address
         port_free = port is None or _wait(lambda: can_bind(port, host), patience.port_s)
         self.kill()
-        self._watchdog.dismiss()
+        self._dismiss()
         if self._leader.stdin is not None:
             with suppress(OSError):
                 self._leader.stdin.close()
         duration_s = time.monotonic() - began
         status = self._leader.poll()
         return StopReport(status, tuple(signals), left, port_free, duration_s, left_beyond)
+
+    def _dismiss(self) -> None:
+        self._recorder.close()
+        self._watchdog.dismiss()
 
     def _clear_beyond(self, patience: StopPatience) -> tuple[str, ...]:
         """Ends what is beyond until nothing is left of it, or the time is up; what is left."""

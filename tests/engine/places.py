@@ -54,9 +54,9 @@ class Harness:
         """Processes of this test and whatever else it left behind."""
         found = [
             f"{process.pid}: {' '.join(process.info['cmdline'] or ())}"
-            for process in psutil.process_iter(["cmdline"])
+            for process in psutil.process_iter(["cmdline", "status"])
             if process.pid != os.getpid()
-            and process.status() != psutil.STATUS_ZOMBIE
+            and process.info["status"] != psutil.STATUS_ZOMBIE
             and str(self.folder) in (process.info["cmdline"] or ())
         ]
         found += [str(p) for p in marked(lambda value: value.startswith(f"trial-{NUMBER}/"))]

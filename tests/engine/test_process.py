@@ -133,11 +133,11 @@ def test_what_a_server_started_is_killed_when_its_tuner_is_killed(
         assert wait_until(lambda: not any(map(is_alive, [server, *children])))
 
 
-def test_no_watchdog_outlives_its_server(start: Start) -> None:
+def test_no_watchdog_and_no_recorder_outlives_its_server(start: Start) -> None:
     before = _children()
     process = start("sleeps")
     watching = _children() - before - {process.pid}
-    assert len(watching) == 1
+    assert len(watching) == 2  # and the recorder of its output
     process.stop(HASTY)
     assert not watching & _children()
 

@@ -178,6 +178,7 @@ class DockerBerth(LocalBerth):
             host=self.address(command.host, port)[0],
             port=port,
             beyond=self._container,
+            secrets=command.secrets(),
         )
 
     def address(self, host: str | None, port: int) -> tuple[str, int]:

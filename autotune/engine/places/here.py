@@ -44,6 +44,7 @@ class LocalBerth:
             marker=self.marker,
             host=command.host or LOCAL_HOST,
             port=port,
+            secrets=command.secrets(),
         )
 
     def address(self, host: str | None, port: int) -> tuple[str, int]:

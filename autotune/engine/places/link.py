@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -23,6 +21,8 @@ from urllib.parse import urlsplit
 from autotune.engine.places.tool import ask
 from autotune.engine.ports import LOCAL_HOST
 from autotune.engine.process import ServerProcess, new_marker
+from autotune.engine.scratch import Scratch
+from autotune.engine.sglang.logfile import as_lines, read_log
 from autotune.engine.stopping import StopPatience
 from autotune.errors import ConfigError, LaunchError
 
@@ -100,11 +100,7 @@ class Link:
 
     def __init__(self, target: Target, label: str) -> None:
         self.target = target
-        folder = tempfile.mkdtemp(prefix="autotune-ssh-")
-        if len(folder) > _LONGEST_FOLDER:
-            Path(folder).rmdir()
-            folder = tempfile.mkdtemp(prefix="autotune-ssh-", dir="/tmp")
-        self.folder = Path(folder)
+        self._scratch = Scratch("autotune-ssh-", longest=_LONGEST_FOLDER)
         self._master: ServerProcess | None = None
         try:
             words = self.words("-N", "-o", "ControlMaster=yes", "-o", "ClearAllForwardings=yes")
@@ -115,11 +111,6 @@ class Link:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def farewell(self) -> tuple[str, ...]:
-        """The command that clears the folder of its socket."""
-        return ("rm", "-rf", str(self.folder))
 
     def words(self, *more: str) -> list[str]:
         """An ``ssh`` command over this connection, up to the host."""
@@ -178,7 +169,7 @@ class Link:
         """What ``ssh`` said last where the connection has ended by itself; None where it stands."""
         if self._master is None or self._master.poll() is None:
             return None
-        return _last_line(self._log.read_text(errors="replace")) if self._log.exists() else ""
+        return _last_line("\n".join(line.text for line in as_lines(read_log(self._log))))
 
     def close(self) -> None:
         master, self._master = self._master, None
@@ -186,7 +177,12 @@ class Link:
             if master is not None:
                 master.stop(_PATIENCE)
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._scratch.close()
+
+    @property
+    def folder(self) -> Path:
+        """Of the control socket."""
+        return self._scratch.folder
 
     @property
     def _log(self) -> Path:
@@ -209,9 +205,10 @@ class Link:
 class _Socket:
     """What is left of a connection when its process is gone. Implements ``Beyond``."""
 
+    farewell: Sequence[Sequence[str]] = ()
+
     def __init__(self, link: Link) -> None:
         self._link = link
-        self.farewell: Sequence[Sequence[str]] = [link.farewell]
 
     def ask_to_end(self, process: ServerProcess, patience: StopPatience) -> str:
         _asked(self._link.words("-O", "exit"), 5.0)

@@ -42,22 +42,21 @@ _TIME_WAIT = "06"
 class RemoteServer:
     """The far side of a launch. Implements ``Beyond``."""
 
-    def __init__(self, link: Link, marker: str, log: Path, container: Container | None) -> None:
+    farewell: Sequence[Sequence[str]] = ()
+    """None: its supervisor hears the end of the connection by itself."""
+
+    def __init__(self, link: Link, marker: str, container: Container | None) -> None:
         self._link = link
         self._marker = marker
-        self._log = log
+        self._process: ServerProcess | None = None
         self._container = container
         self._over = threading.Event()
         self._is_gone = False
         self.forwarded: tuple[int, str, int] | None = None
 
-    @property
-    def farewell(self) -> Sequence[Sequence[str]]:
-        """None for the server: its supervisor hears the end of the connection by itself."""
-        return [self._link.farewell]
-
     def keep_alive(self, process: ServerProcess) -> None:
         """Sends a line now and then, for as long as this process lives and runs."""
+        self._process = process
 
         def beat() -> None:
             while not self._over.wait(_BEAT_S):
@@ -112,11 +111,9 @@ class RemoteServer:
     def _note_a_broken_link(self) -> None:
         """Into the log, where the diagnosis looks for the reason."""
         reason = self._link.why_broken()
-        if reason is not None:
-            with self._log.open("a", encoding="utf-8") as log:
-                log.write(
-                    f"\nautotune: the connection to {self._link.target.host} broke: {reason}\n"
-                )
+        process, self._process = self._process, None  # it is said once
+        if process is not None and reason is not None:
+            process.note(f"the connection to {self._link.target.host} broke: {reason}")
 
 
 class SshBerth:
@@ -155,7 +152,7 @@ class SshBerth:
             argv = contained.argv
             after = f"after() {{ {shlex.join(contained.remove)}; }}"
             container = Container(contained, self._ask)
-        self._server = server = RemoteServer(self._link, self.marker, log, container)
+        self._server = server = RemoteServer(self._link, self.marker, container)
         there = LOCAL_HOST if container else url_host(command.host)
         here = self._link.forward(there, port)
         server.forwarded = (here, there, port)
@@ -168,6 +165,7 @@ class SshBerth:
             port=here,
             feed=program,
             beyond=server,
+            secrets=command.secrets(),
         )
         server.keep_alive(process)
         return process

@@ -12,7 +12,7 @@ from itertools import pairwise
 from autotune.core.trial import Bound, Failure, FailureKind
 from autotune.engine.sglang import remedies as words
 from autotune.engine.sglang.bounds import bound_of
-from autotune.engine.sglang.logfile import may_matter
+from autotune.engine.sglang.logfile import as_lines, may_matter
 from autotune.engine.sglang.signatures import (
     CAPTURE_FAILED,
     CAUSES,
@@ -296,7 +296,8 @@ class Launch:
 
 def last_words(log: str) -> str:
     """The last line of the log that says something; empty where there is none."""
-    return next((_short(text) for text in reversed(log.splitlines()) if _says(text)), "")
+    said = (line.text for line in reversed(as_lines(log)))
+    return next((_short(text) for text in said if _says(text)), "")
 
 
 def _stage_of_frames(before: Sequence[str]) -> str:

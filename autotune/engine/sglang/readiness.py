@@ -53,6 +53,8 @@ class StartupLog:
     def follow(self) -> None:
         """Reads the complete lines that are new."""
         with self._path.open("rb") as file:
+            if file.seek(0, 2) < self._offset:
+                self._offset = 0  # its middle was left out; what was told is not told again
             file.seek(self._offset)
             text, newline, _ = file.read().rpartition(b"\n")
         self._offset += len(text) + len(newline)
