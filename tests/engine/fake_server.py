@@ -32,6 +32,13 @@ OUT_OF_MEMORY = (
     "Traceback (most recent call last):",
     "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 448.00 MiB.",
 )
+OUT_OF_MEMORY_AT_RUN_TIME = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+)
+BATCH = (
+    "[2026-01-05 10:00:05 TP0] Decode batch, #running-req: 16, #token: 12345, "
+    "token usage: 0.50, gen throughput (token/s): 1234.56"
+)
 MODELS = {"data": [{"id": "toy"}]}
 INFO = {
     "version": "0.5.99",
@@ -108,7 +115,14 @@ def main() -> None:
         case "dies-while-serving":
             say(*LOADING, "The server is fired up and ready to roll!")
             serve(args.port, seconds=1.5)
-            say("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+            say(OUT_OF_MEMORY_AT_RUN_TIME)
+            sys.exit(1)
+        case "floods-and-dies":
+            say(*LOADING, "The server is fired up and ready to roll!")
+            serve(args.port, seconds=1.5)
+            for _ in range(3):  # 30 MB
+                say(f"{BATCH}\n" * 80_000)
+            say(OUT_OF_MEMORY_AT_RUN_TIME)
             sys.exit(1)
         case "never-ready":
             say(LOADING[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from autotune.engine.attached import AttachedServer
 from autotune.engine.base import LaunchFailed
 from autotune.engine.local import LocalEngine, LocalServer
 from autotune.engine.ports import can_bind, port_of
+from autotune.engine.recorder import MOST_BYTES
 from autotune.errors import Interrupted
 
 from . import places
@@ -96,6 +98,21 @@ def test_a_death_while_serving_is_diagnosed_from_its_log(place: Harness, tmp_pat
         assert failure is not None and failure.kind is FailureKind.RUNTIME_OOM
         server.stop()
         assert server.failure() == failure
+    assert not place.left()
+
+
+def test_a_flood_of_output_is_bounded_and_its_last_words_are_found(
+    place: Harness, tmp_path: Path
+) -> None:
+    with launch(place.engine("floods-and-dies"), tmp_path / "1") as server:
+        assert wait_until(lambda: server.failure() is not None, 60.0)
+        failure = server.failure()
+    assert failure is not None and failure.kind is FailureKind.RUNTIME_OOM
+    assert "2.00 GiB" in failure.evidence
+    log = (tmp_path / "1" / "server.log").read_text()
+    assert len(log) <= MOST_BYTES
+    assert "Load weight begin" in log and "were left out here" in log
+    assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z ", line) for line in log.splitlines())
     assert not place.left()
 
 
