@@ -78,7 +78,9 @@ def command(
     campaign = Campaign.prepare(resolved.config)
     _introduce(campaign)
     if dry_run:
-        _rehearse(campaign)
+        from autotune.cli.rehearsal import document, rehearse
+
+        options.print_json(document(campaign)) if as_json else rehearse(campaign)
         return
     reason = _tune(campaign)
     _finish(campaign, reason, as_json)
@@ -120,20 +122,6 @@ def _introduce(campaign: Campaign) -> None:
         f"{n_trials}\n",
         err=True,
     )
-
-
-def _rehearse(campaign: Campaign) -> None:
-    from autotune.engine.sglang.command import DEFAULT_PORT
-
-    click.echo(campaign.installed.describe())
-    for note in campaign.notes:
-        click.echo(note)
-    shown = (("the baseline", 0, campaign.baseline), ("a trial", 1, campaign.example))
-    for what, number, flags in shown:
-        command = campaign.engine.launched_as(flags, number=number, port=DEFAULT_PORT)
-        click.echo(f"\n{what} would be launched as (on a free port in place of {DEFAULT_PORT}):\n")
-        click.echo(command.redacted().shell())
-    click.echo("\nnothing was started")
 
 
 def _tune(campaign: Campaign) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.core.objective import Objective, parse_slo
-from autotune.core.trial import Flags
+from autotune.core.trial import Flags, TrialRecord
 from autotune.engine.local import LocalEngine
 from autotune.engine.places.choose import place_for
 from autotune.engine.places.docker import is_container
@@ -45,7 +45,7 @@ from autotune.study.config import (
 from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
 from autotune.study.store import StudyStore, masked, slug
-from autotune.study.tuner import FIRST_TRIALS, Tuner
+from autotune.study.tuner import Tuner
 from autotune.study.twins import PINNED
 from autotune.workload import Workload, workload_named
 
@@ -125,23 +125,20 @@ class Campaign:
         return self.space.canonical({**self.space.fixed, **given}) if given else {}
 
     @property
-    def example(self) -> Flags:
-        """A configuration that the search may launch early, other than the baseline."""
-        for start in FIRST_TRIALS:
-            known = {**self.baseline, **start}
-            flags = {name: known[name] for name in self.space.names if name in known}
-            if all(name in flags for name in self.space.parameters):
-                legal = self.space.nearest_legal(flags)
-                if legal != self.baseline:
-                    return legal
-        return next(self.space.configurations())
+    def records(self) -> list[TrialRecord]:
+        """What earlier runs of this study have launched."""
+        if not (self.store.directory / "study.yaml").exists():
+            return []
+        return self.store.records(self.store.open())
 
     @property
     def n_done(self) -> int:
         """Launches that earlier runs of this study have made."""
-        if not (self.store.directory / "study.yaml").exists():
-            return 0
-        return len(settled(self.store.records(self.store.open())))
+        return len(settled(self.records))
+
+    def sampler(self) -> CanonicalTPESampler:
+        """A new sampler; its state is the study alone."""
+        return CanonicalTPESampler(self.space, seed=self.config.seed)
 
     def run(self, listener: Listener = ignore) -> str:
         """Tunes; returns why it stopped.
@@ -158,7 +155,7 @@ class Campaign:
             return self._tuner(interrupts, listener).run()
 
     def _tuner(self, interrupts: Interrupts, listener: Listener) -> Tuner:
-        sampler = CanonicalTPESampler(self.space, seed=self.config.seed)
+        sampler = self.sampler()
         study = self.store.create(sampler)
         (self.store.directory / "study.yaml").write_text(to_yaml(self.config), encoding="utf-8")
         config = self.config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import optuna
@@ -16,15 +16,14 @@ from autotune.core.trial import (
     RETRIED_ONCE,
     Failure,
     Flags,
-    FlagValue,
     Phase,
     TrialRecord,
 )
 from autotune.errors import Interrupted, LaunchError
 from autotune.events import Listener, StudyEnded, TrialEnded, TrialStarted
-from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted, is_interrupted
+from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted
 from autotune.space import SearchSpace
-from autotune.space.rules import DRAFT, STEPS, TOPK
+from autotune.study.agenda import due, measured_baseline
 from autotune.study.budget import Budget
 from autotune.study.evaluate import Evaluator, TrialRole
 from autotune.study.interrupt import Interrupts
@@ -35,13 +34,6 @@ CONTENDER_GAP = 0.05
 flags differ by up to 7 % (repeats published for one H100 configuration)."""
 MAX_LAUNCHES = 3
 """Launches of one configuration at most; more of them teach less than other configurations."""
-
-_TREES = ((3, 1, 4), (5, 1, 6), (3, 2, 6), (5, 4, 8))
-FIRST_TRIALS: tuple[dict[str, FlagValue], ...] = tuple(
-    dict(zip((STEPS, TOPK, DRAFT), tree, strict=True)) for tree in _TREES
-)
-"""Good places to start whatever the model: SGLang's own two automatic choices, (3, 1, 4) and
-(5, 4, 8), and between them a deeper chain and a small tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +110,7 @@ class Tuner:
     # ---- what next ----------------------------------------------------------------------------
 
     def _ensure_baseline(self) -> None:
-        if any(r.role == "baseline" and r.objectives is not None for r in self.records):
+        if measured_baseline(self.records) is not None:
             return
         record = self._run(self._enqueued(self.baseline, "baseline", "your own flags"))
         if record.failure is not None and record.failure.kind in RETRIED_ONCE:
@@ -136,49 +128,24 @@ class Tuner:
         queued = self._queued()
         if queued is not None:
             return queued
-        for lost, why in self._again():
-            return self._enqueued(lost, "search", why)
-        taken = {flag_key(r.flags) for r in self.records}
-        for start in FIRST_TRIALS:
-            usual = self._completed(start)
-            if usual is not None and flag_key(usual) not in taken:
-                return self._enqueued(usual, "search", "a usual starting point")
+        for launch in due(self.space, self._baseline_flags(), self.records):
+            return self._enqueued(launch.flags, "search", launch.reason)
         try:
             proposed = self.sampler.propose(self.study, len(self.study.get_trials(deepcopy=False)))
         except SpaceExhausted:
             return self._replicate()
         return self._enqueued(proposed, "search")
 
-    def _again(self) -> Iterable[tuple[Flags, str]]:
-        """Flags whose launches have said nothing about them, and why they are launched again."""
-        for record in self.records:
-            if record.role != "search" or not self.space.contains(record.flags):
-                continue
-            ended = [r for r in self._launches(record.flags) if not is_interrupted(r)]
-            if not ended:
-                yield record.flags, "cut off before"
-            elif len(ended) == 1 and ended[0].failure and ended[0].failure.kind in RETRIED_ONCE:
-                yield record.flags, f"{ended[0].failure.kind} before: once more"
-
     def _launches(self, flags: Flags) -> list[TrialRecord]:
         return [r for r in self.records if flag_key(r.flags) == flag_key(flags)]
 
-    def _completed(self, start: Flags) -> Flags | None:
-        """A starting point with the baseline's values elsewhere; None where the space lacks it."""
-        known = {**self._baseline_flags(), **start}
-        flags = {name: known[name] for name in self.space.names if name in known}
-        if any(name not in flags for name in self.space.parameters):
-            return None
-        legal = self.space.nearest_legal(flags)
-        return legal if legal.items() >= start.items() else None
-
     def _baseline_flags(self) -> Flags:
-        measured = (r for r in self.records if r.role == "baseline" and r.objectives is not None)
-        return next((r.flags for r in measured), self.baseline)
+        measured = measured_baseline(self.records)
+        return measured.flags if measured else self.baseline
 
     def _baseline_phases(self) -> Sequence[Phase]:
-        measured = (r for r in self.records if r.role == "baseline" and r.objectives is not None)
-        return next((r.phases for r in measured), ())
+        measured = measured_baseline(self.records)
+        return measured.phases if measured else ()
 
     def _replicate(self) -> Proposal:
         """One more launch of the contender with the fewest, so that noise does not decide.

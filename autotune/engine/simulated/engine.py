@@ -13,6 +13,7 @@ from autotune.engine.places.base import Berth
 from autotune.engine.places.here import LocalPlace
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import FAKES_ACCEPTANCE
+from autotune.engine.simulated.arguments import DEFAULT_SPEED
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, Scenario, scenario_named
 from autotune.space.server_rules import ALGORITHM
 
@@ -113,7 +114,8 @@ class SimulatedEngine(LocalEngine):
         return float(told[-1]) if told else wall_s
 
     def time_scale(self, info: Mapping[str, Any] | None) -> float:
-        return float(_simulation(info).get("speed", 1.0))
+        asked = self.command.flags(("speed",)).get("speed", DEFAULT_SPEED)
+        return float(_simulation(info).get("speed", asked))
 
     def machine(self, info: Mapping[str, Any] | None, berth: Berth) -> dict[str, Any]:
         told = _simulation(info)

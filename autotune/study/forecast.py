@@ -1,0 +1,160 @@
+"""What a study would do, without doing it: its next launches, and how long it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import optuna
+
+from autotune.core.objective import DIRECTIONS
+from autotune.core.ranking import flag_key
+from autotune.core.trial import Flags
+from autotune.space import SearchSpace
+from autotune.study.agenda import Launch, due, measured_baseline
+from autotune.study.budget import settled
+from autotune.study.campaign import Campaign
+
+SHOWN = 5
+START_S = 180.0
+"""Start and stop of a server, where none was seen: published starts take 1 to 5 minutes."""
+PHASE_S = 60.0
+"""One load, warm-up included: a window closes after 60 s (90 s at C=1), mostly earlier."""
+_SIMULATED_START_S = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One launch to come.
+
+    Attributes:
+        number: of its trial, if nothing comes between.
+        is_known: these flags and no others; else only what the sampler would take by what is known
+            now, and it will know more by then.
+        open: searched flags that the launch command leaves to the server. Those of the draft tree
+            stand here as they will be, unless the baseline turns out to be this configuration; the
+            others will be as the baseline's server chooses them.
+    """
+
+    number: int
+    role: str
+    reason: str
+    flags: Flags
+    is_known: bool
+    open: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long a study takes at most, if it uses all its launches.
+
+    Attributes:
+        n_launches: still to come.
+        each_s: wall seconds of one.
+        origin: where ``each_s`` comes from, in words.
+        limit_s: wall seconds that the run may take (``--time``); None: no limit.
+    """
+
+    n_launches: int
+    each_s: float
+    origin: str
+    limit_s: float | None
+
+    @property
+    def total_s(self) -> float:
+        """Wall seconds, within the limit."""
+        total_s = self.n_launches * self.each_s
+        return total_s if self.limit_s is None else min(total_s, self.limit_s)
+
+
+def estimate(campaign: Campaign) -> Estimate:
+    """From this study's own launches where there are any, else from a stated default."""
+    records, config = campaign.records, campaign.config
+    n_left = max(0, config.trials - len(settled(records)))
+    known = [r.timings["wall_s"] for r in records if r.objectives and "wall_s" in r.timings]
+    if known:
+        s = "" if len(known) == 1 else "es"
+        origin = f"the mean of {len(known)} earlier launch{s} of this study"
+        return Estimate(n_left, fmean(known), origin, config.time_s)
+    phases_s = PHASE_S * (1 + len(config.serving_concurrency))
+    if config.engine == "simulated":
+        each_s = _SIMULATED_START_S + phases_s / campaign.engine.time_scale(None)
+        origin = "assumed for the simulated server, as no launch of this study is known yet"
+    else:
+        each_s = START_S + phases_s
+        origin = (
+            f"assumed, as no launch of this study is known yet: {START_S / 60:.0f} min to start "
+            f"and stop, {PHASE_S / 60:.0f} min for each of "
+            f"{1 + len(config.serving_concurrency)} loads"
+        )
+    return Estimate(n_left, each_s, origin, config.time_s)
+
+
+def planned(campaign: Campaign) -> list[Planned]:
+    """The next launches, ``SHOWN`` of them where the space and the budget have as many.
+
+    Those that a tuner would make whatever it measures are known; for the rest the sampler is asked
+    with what is known now.
+    """
+    records = campaign.records
+    measured = measured_baseline(records)
+    baseline = measured.flags if measured else campaign.baseline
+    opened = tuple(name for name in campaign.space.parameters if name not in baseline)
+    launches: list[tuple[str, Launch, bool]] = []
+    if measured is None:
+        launches.append(("baseline", Launch(baseline, "your own flags"), True))
+    for launch in due(campaign.space, _filled(campaign.space, baseline), records):
+        if launch.flags != baseline:
+            launches.append(("search", launch, not opened))
+    n_certain, n = len(launches), min(SHOWN, estimate(campaign).n_launches)
+    before = [launch.flags for _, launch, _ in launches]
+    for flags in _guessed(campaign, before, n - len(launches)):
+        is_next = not launches  # then nothing will have been measured before it
+        launches.append(("search", Launch(flags, "the sampler's choice"), is_next))
+    first = max((record.number for record in records), default=-1) + 1
+    return [
+        Planned(
+            first + i,
+            role,
+            launch.reason,
+            launch.flags,
+            is_known,
+            () if role == "baseline" or i >= n_certain else opened,
+        )
+        for i, (role, launch, is_known) in enumerate(launches[:n])
+    ]
+
+
+def _filled(space: SearchSpace, baseline: Flags) -> Flags:
+    """The baseline with a value from the middle where it leaves a searched flag open."""
+    ranges = {name: parameter.values() for name, parameter in space.parameters.items()}
+    return {**{name: values[len(values) // 2] for name, values in ranges.items()}, **baseline}
+
+
+def _guessed(campaign: Campaign, before: Sequence[Flags], n: int) -> Iterator[Flags]:
+    """What the sampler would take now, the launches before it being under way."""
+    space, study = campaign.space, _copy(campaign)
+    for flags in before:
+        if space.contains(flags):
+            study.enqueue_trial({name: flags[name] for name in space.parameters})
+            space.suggest(study.ask())
+    seen = {flag_key(record.flags) for record in campaign.records}
+    seen |= {flag_key(flags) for flags in before}
+    for _ in range(n):
+        guess = space.suggest(study.ask())
+        if flag_key(guess) in seen:
+            return  # the sampler has nothing left
+        seen.add(flag_key(guess))
+        yield guess
+
+
+def _copy(campaign: Campaign) -> optuna.Study:
+    """The study as it is now, in memory: what is asked there changes nothing."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler, storage = campaign.sampler(), optuna.storages.InMemoryStorage()
+    if not campaign.records:
+        return optuna.create_study(directions=DIRECTIONS, storage=storage, sampler=sampler)
+    name, source = campaign.store.name, campaign.store.open()
+    optuna.copy_study(from_study_name=name, from_storage=source._storage, to_storage=storage)
+    return optuna.load_study(study_name=name, storage=storage, sampler=sampler)
