@@ -76,6 +76,10 @@ class AttachedServer:
         """Whether the server still answers is seen in the requests; it is not ours to watch."""
         return None
 
+    def retractions(self) -> int | None:
+        """Its log is not ours to read."""
+        return None
+
     def stop(self) -> float:
         return 0.0
 

@@ -77,6 +77,10 @@ class RunningServer(Protocol):
         """
         ...
 
+    def retractions(self) -> int | None:
+        """Requests it has thrown out of its batch so far; None where that cannot be seen."""
+        ...
+
     def stop(self) -> float:
         """Stops the server and waits until its processes and its port are gone.
 

@@ -26,6 +26,7 @@ from autotune.engine.sglang.diagnose import diagnose_file, last_words, read_log,
 from autotune.engine.sglang.environment import fakes_in
 from autotune.engine.sglang.readback import effective_settings, fetch_server_info, versions_of
 from autotune.engine.sglang.readiness import ReadyProbe, StartupLog
+from autotune.engine.sglang.retractions import RetractionLog
 
 READY_TIMEOUT_S = 900.0
 _POLL_S = 0.05
@@ -66,6 +67,7 @@ class LocalServer:
         self.time_scale = time_scale
         self.stopped: StopReport | None = None
         self._process = process
+        self._retractions = RetractionLog(process.log)
         self._patience = patience
         self._berth = berth
         self._gate = gate
@@ -79,6 +81,9 @@ class LocalServer:
             if status is not None:
                 self._failure = diagnose_file(self._process.log, status, ready=True)
         return self._failure
+
+    def retractions(self) -> int | None:
+        return self._retractions.count()
 
     @property
     def stop_trouble(self) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import structs
+
 import autotune
 from autotune.core.objective import Slo, objective_values, violations
 from autotune.core.trial import Caveat, Failure, Flags, FlagValue, Phase, TrialRecord
@@ -205,10 +207,20 @@ def measure(
         def progress(share: float, load: str = plan.load) -> None:
             listener(PhaseProgress(load, share))
 
+        before = server.retractions()
         phase = measure_phase(endpoint, sized, plan, check=check, progress=progress, limits=limits)
         check()
+        phase = _with_retractions(phase, before, server.retractions())
         listener(PhaseMeasured(phase))
         yield phase
+
+
+def _with_retractions(phase: Phase, before: int | None, after: int | None) -> Phase:
+    """The phase with what the server's log counts: its answers and metrics may be silent."""
+    if before is None or after is None:
+        return phase
+    n_retractions = max(after - before, phase.n_retractions or 0)
+    return structs.replace(phase, n_retractions=n_retractions)
 
 
 def limits_of(effective: Mapping[str, Any]) -> ServerLimits:

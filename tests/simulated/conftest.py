@@ -31,6 +31,7 @@ class Server:
         *flags: object,
         port: int | None = None,
         quiet: bool = True,
+        metrics: bool = True,
         startup_speed: float = 2000.0,
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -38,6 +39,7 @@ class Server:
         self.log_path = log
         words = ("--model-path", "org/model", "--port", self.port, *flags)
         own = ("--startup-speed", startup_speed, *(("--no-noise",) if quiet else ()))
+        own += ("--enable-metrics",) if metrics else ()
         with log.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "autotune.engine.simulated", *map(str, (*own, *words))],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from autotune.core.trial import Phase
 from autotune.engine.attached import AttachedServer
+from autotune.engine.sglang.retractions import RetractionLog
 from autotune.engine.simulated import text
 from autotune.events import ignore
 from autotune.measure.plan import PhasePlan
@@ -40,9 +42,13 @@ class _Checked(AttachedServer):
     """Also asks ``check`` whether it lives, as a server that we started is asked."""
 
     check: Callable[[], None] = staticmethod(lambda: None)
+    log: RetractionLog | None = None
 
     def failure(self) -> None:
         self.check()
+
+    def retractions(self) -> int | None:
+        return None if self.log is None else self.log.count()
 
 
 def measure_at(
@@ -66,10 +72,16 @@ def measure_plan(
     *,
     workload: Workload = SHORT,
     check: Callable[[], None] = lambda: None,
+    log: Path | None = None,
     **more: Any,  # noqa: ANN401 (whatever else ``measure`` takes)
 ) -> tuple[Phase, AttachedServer]:
-    """As ``measure_at``, with a plan of one's own."""
+    """As ``measure_at``, with a plan of one's own.
+
+    Args:
+        log: of the server, as one that we started has.
+    """
     server = _Checked(url)
     server.check = check
+    server.log = None if log is None else RetractionLog(log)
     (phase,) = measure(server, workload, [plan], listener=ignore, **more)
     return phase, server

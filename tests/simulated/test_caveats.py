@@ -16,7 +16,7 @@ import pytest
 
 from autotune.core.trial import Caveat, Phase
 from autotune.measure import validity
-from autotune.measure.plan import plan_levels
+from autotune.measure.plan import PhasePlan, plan_levels
 from autotune.measure.validity import caveats
 from autotune.study.evaluate import limits_of
 from tests.simulated.conftest import Server, Start
@@ -130,7 +130,7 @@ CASES = (
     ),
     Case("few_requests", "only 4 requests", load={"n_requests": 4}),
     Case(
-        "wide_interval", "only when the time was up",
+        "wide_interval", "only, after 6 requests in",
         load={"concurrency": 1, "n_requests": 6,
               "workload": prompts(lambda n: 300 + 15_000 * (n % 3 == 0), max_output_tok=64)},
     ),
@@ -173,6 +173,19 @@ def test_a_warning_is_provoked(start: Start, case: Case) -> None:
     assert case.code in found, (phase, found)
     assert case.says in found[case.code].text
     assert set(found) - MACHINE == {case.code} - MACHINE | case.also
+
+
+def test_retractions_are_seen_in_the_log_where_no_metrics_are_told(start: Start) -> None:
+    server = start(*EAGLE, *SMALL_POOL, metrics=False)
+    assert server.get("/metrics").status_code == 404
+    plan = PhasePlan("serving", 8, 12, 0)
+    silent, _ = measure_plan(server.url, plan, workload=EIGHT_LONG_ANSWERS)
+    assert silent.n_retractions is None and "#retracted_reqs" in server.log
+    plan = replace(plan, first_session=100)
+    phase, attached = measure_plan(
+        server.url, plan, workload=EIGHT_LONG_ANSWERS, log=server.log_path
+    )
+    assert "retractions" in warned(phase, attached.effective)
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,7 @@ class Pump:
         self._passes = 0
         self._is_frozen = False
         self._logged = (0.0, 0, 0, 0)
+        self._n_retractions = 0
         self._n_tok = 0
         self._dies_after = _passes_before_death(scheduler, seed)
 
@@ -118,6 +119,9 @@ class Pump:
             log("Scheduler hit an exception: Traceback (most recent call last):")
             log("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB.")
             die(killed=True)
+        if n_retracted := scheduler.n_retractions - self._n_retractions:
+            self._n_retractions += n_retracted
+            log(f"KV cache pool is full. Retract requests. #retracted_reqs: {n_retracted}")
         if self._passes % self._log_interval == 0:
             self._log_decode()
 

@@ -65,7 +65,6 @@ class SimulatedServer:
             "/server_info": (("GET",), self._server_info),
             "/get_server_info": (("GET",), self._server_info),
             "/v1/models": (("GET",), self._models),
-            "/metrics": (("GET",), self._metrics),
             "/v1/loads": (("GET",), self._loads),
             "/flush_cache": (("GET", "POST"), self._flush_cache),
             "/abort_request": (("POST",), self._abort),
@@ -75,6 +74,8 @@ class SimulatedServer:
             "/v1/completions": (("POST",), self._generate),
             "/v1/chat/completions": (("POST",), self._generate),
         }
+        if options.resolved["enable_metrics"]:
+            self._routes["/metrics"] = (("GET",), self._metrics)
 
     async def handle(self, request: HttpRequest, reply: Reply) -> None:
         """Answers one request."""
