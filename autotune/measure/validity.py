@@ -143,7 +143,8 @@ def _of_sample(phase: Phase) -> Iterator[Caveat]:
     elif phase.headline.half_width_frac > _WIDE_FRAC:
         yield Caveat(
             "wide_interval",
-            f"{at}: known to {phase.headline.half_width_frac:.0%} only when the time was up",
+            f"{at}: known to {phase.headline.half_width_frac:.0%} only, after "
+            f"{_n(phase.n_requests, 'request')} in {phase.duration_s:.0f} s",
             "differences below that are noise",
         )
     short = phase.percentiles.get("output_tok", {}).get("p50", _SHORT_TOK)
