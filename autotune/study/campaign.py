@@ -12,6 +12,7 @@ from autotune.core.trial import Flags, TrialRecord
 from autotune.engine.local import LocalEngine
 from autotune.engine.places.choose import place_for
 from autotune.engine.places.docker import is_container
+from autotune.engine.places.survey import survey
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, fake_to_come
 from autotune.engine.sglang.installed import Installed, installed
@@ -252,6 +253,9 @@ def engine_for(words: tuple[str, ...], seed: int, runs_on: str | None = None) ->
     engine = "simulated" if runs_simulation(command) else "sglang"
     if runs_on is not None and engine == "simulated":
         raise ConfigError(SIMULATED_HERE)
+    if runs_on is not None and not is_container(command):
+        command, found = survey(command, runs_on)
+        command = command.for_version(found.version)
     return _engine(RunConfig(engine=engine, seed=seed, runs_on=runs_on), command)
 
 
@@ -286,7 +290,7 @@ def _known_command(config: RunConfig) -> tuple[LaunchCommand, Installed]:
     if runs_simulation(command):
         found = Installed(Version.parse(SIMULATED_VERSION), "simulated")
     elif config.runs_on is not None and not is_container(command):
-        found = Installed(None, "on another machine: the first server that answers tells it")
+        command, found = survey(command, config.runs_on)
     else:
         found = installed(command)
     return command.for_version(found.version), found

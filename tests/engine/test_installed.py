@@ -56,7 +56,7 @@ def test_a_console_script_names_its_python(tmp_path: Path) -> None:
     assert found(str(script), "serve", "--model-path", "M").version == version("0.5.14")
     script.write_text("#!/bin/sh\n")
     assert "is no script of a Python" in found(str(script), "serve").origin
-    assert found("sglang-absent/sglang", "serve").origin.endswith("is not on this machine")
+    assert found("sglang-absent/sglang", "serve").origin.endswith("cannot be found")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,11 @@ DOCKER = ("docker", "run", "--network", "host", "lmsysorg/sglang:v0.5.9")
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a machine ``gpu`` that refuses every connection at once."""
     monkeypatch.chdir(tmp_path)
+    config = tmp_path / "ssh_config"
+    config.write_text("Host gpu\n  HostName 127.0.0.1\n  Port 1\n")
+    monkeypatch.setenv("AUTOTUNE_SSH_CONFIG", str(config))
 
 
 def prepared(*words: str, runs_on: str | None = None) -> Campaign:
@@ -39,8 +43,9 @@ def test_the_place_follows_from_the_command_and_the_address() -> None:
     assert prepared(*DOCKER, *SERVER).engine_title == "SGLang in a container (docker)"
 
 
-def test_the_python_of_this_machine_says_nothing_about_another_one() -> None:
-    assert prepared(*SERVER, runs_on="ssh://gpu").installed.version is None
+def test_a_machine_out_of_reach_is_told_by_the_first_launch() -> None:
+    found = prepared(*SERVER, runs_on="ssh://gpu").installed
+    assert found.version is None and "gpu cannot be reached over ssh" in found.origin
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,13 @@ class LaunchCommand:
     Attributes:
         argv: the words, program first, as ``exec`` takes them; may hold secrets.
         version: of the SGLang it starts, which decides how flags are spelled; None: not known.
+        file_text: what its ``--config`` file holds on the machine of the server; None: that is this
+            machine, whose file is read when it is needed.
     """
 
     argv: tuple[str, ...]
     version: Version | None = field(default=None, compare=False)
+    file_text: str | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> Self:
@@ -308,7 +311,7 @@ class LaunchCommand:
         if path is None:
             return ()
         try:
-            return words_of(path)
+            return words_of(path, self.file_text)
         except UsageError:
             if strict:
                 raise

@@ -31,8 +31,11 @@ def without_config(words: Sequence[str]) -> tuple[str, ...]:
     return (*words[:at], *words[at + 2 :])
 
 
-def words_of(path: str) -> tuple[str, ...]:
+def words_of(path: str, text: str | None = None) -> tuple[str, ...]:
     """The words a file stands for, in its order.
+
+    Args:
+        text: what the file holds, of another machine; None: it is read here.
 
     Raises:
         UsageError: it cannot be read, or SGLang would refuse it.
@@ -40,7 +43,7 @@ def words_of(path: str) -> tuple[str, ...]:
     if Path(path).suffix.lower() not in (".yaml", ".yml"):
         raise UsageError(f"--config {path}: SGLang reads files that end in .yaml or .yml only")
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8") if text is None else text)
     except OSError as error:
         raise UsageError(f"--config {path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.container import image_index
@@ -19,6 +17,14 @@ from autotune.engine.sglang.versions import NEWEST, OLDEST, Version
 ASKING_S = 20.0
 """Reading the metadata of a package takes a tenth of a second; a cold network disk takes longer."""
 
+Ask = Callable[[Sequence[str], float], tuple[int, str]]
+"""Runs a command for so many seconds at most: its exit status and its stdout.
+
+127 where there is no such program, 126 where it cannot be run; ``LookupError`` for no answer.
+"""
+
+_NOT_RUN = {126: "it is no program", 127: "No such file or directory"}
+_FIRST_LINE = 'file=$(command -v "$1") && head -n 1 "$file" | cut -c 1-1024'
 _ASK = "import importlib.metadata as m; print(m.version('sglang'))"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -57,38 +63,61 @@ class Installed:
         return f"SGLang {self.version} ({self.origin}{foreign})"
 
 
-def installed(command: LaunchCommand, timeout_s: float = ASKING_S) -> Installed:
+def installed(
+    command: LaunchCommand, timeout_s: float = ASKING_S, ask: Ask | None = None
+) -> Installed:
     """The release of SGLang that the command starts.
 
     The tag of its image tells it, or the metadata in the Python that the command runs: that Python
     is started with a one-line question, behind the same wrappers, with the same variables.
+
+    Args:
+        ask: runs that question where the server will run; None: here.
     """
     image = image_index(command.argv)
     if image is not None:
         return _of_image(command.argv[image])
+    ask = ask or ask_here
     try:
-        words, env = _plain_words(command)
-        asking = _asking(words)
+        # A question has no need of keys, and the words of a process can be read by everyone.
+        words, assigned = _plain_words(command.redacted())
+        asking = _asking(words, ask)
+        status, told = ask([*assigned, *asking, "-c", _ASK], timeout_s)
     except LookupError as reason:
         return Installed(None, str(reason))
+    if status in _NOT_RUN:
+        return Installed(None, f"{asking[0]} cannot be run: {_NOT_RUN[status]}")
+    found = Version.parse(told.strip().rpartition("\n")[2])
+    if status != 0 or found is None:
+        return Installed(None, f"{asking[-1]} has no package sglang that tells its version")
+    return Installed(found, f"installed for {asking[-1]}")
+
+
+def ask_here(words: Sequence[str], limit_s: float) -> tuple[int, str]:
+    """Runs a question on this machine; see ``Ask``."""
     try:
         done = subprocess.run(
-            [*asking, "-c", _ASK],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **env},
+            text=True,
+            errors="replace",
+            timeout=limit_s,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Installed(None, f"{asking[-1]} gave no answer in {timeout_s:g} s")
-    except OSError as error:
-        return Installed(None, f"{asking[0]} cannot be run: {error.strerror}")
-    found = Version.parse(done.stdout.strip().rpartition("\n")[2])
-    if done.returncode != 0 or found is None:
-        return Installed(None, f"{asking[-1]} has no package sglang that tells its version")
-    return Installed(found, f"installed for {asking[-1]}")
+        raise LookupError(f"{_program(words)} gave no answer in {limit_s:g} s") from None
+    except FileNotFoundError:
+        return 127, ""
+    except OSError:
+        return 126, ""
+    return done.returncode, done.stdout
+
+
+def _program(words: Sequence[str]) -> str:
+    """The last word before ``-c``: the Python that is asked."""
+    return words[list(words).index("-c") - 1] if "-c" in words else words[0]
 
 
 def _of_image(image: str) -> Installed:
@@ -101,8 +130,8 @@ def _of_image(image: str) -> Installed:
     return Installed(None, f"image {image} does not tell")
 
 
-def _plain_words(command: LaunchCommand) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The words that start the server, and the variables set just before them.
+def _plain_words(command: LaunchCommand) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words that start the server, and an ``env`` with the variables set just before them.
 
     Raises:
         LookupError: a script prepares the environment, and running it would do more than ask.
@@ -120,10 +149,11 @@ def _plain_words(command: LaunchCommand) -> tuple[tuple[str, ...], dict[str, str
         raise LookupError("a script chooses the Python")
     if "$" in " ".join([*words[:1], *env.values()]):
         raise LookupError("a variable of a script chooses the Python")
-    return tuple(words), env
+    assigned = ("env", *(f"{name}={value}" for name, value in env.items())) if env else ()
+    return tuple(words), assigned
 
 
-def _asking(words: Sequence[str]) -> list[str]:
+def _asking(words: Sequence[str], ask: Ask) -> list[str]:
     """The words that run the Python of a command.
 
     Raises:
@@ -137,7 +167,7 @@ def _asking(words: Sequence[str]) -> list[str]:
             before = _checked(words[:i])
             if "uv" in before:
                 return [*before, "python"]
-            return [*before, _python_of(word)]
+            return [*before, _python_of(word, ask)]
     raise LookupError("the command names no Python")
 
 
@@ -151,21 +181,17 @@ def _checked(wrappers: Sequence[str]) -> list[str]:
     return words
 
 
-def _python_of(script: str) -> str:
+def _python_of(script: str, ask: Ask) -> str:
     """The Python of a console script, from its first line.
 
     Raises:
         LookupError: there is no such script, or it is none of Python.
     """
-    path = shutil.which(script)
-    if path is None:
-        raise LookupError(f"{script} is not on this machine")
-    try:
-        with Path(path).open("rb") as file:
-            first = file.readline(1024).decode(errors="replace").strip()
-    except OSError as error:
-        raise LookupError(f"{path} cannot be read: {error.strerror}") from None
+    status, told = ask(["sh", "-c", _FIRST_LINE, "sh", script], ASKING_S)
+    if status != 0:
+        raise LookupError(f"{script} cannot be found")
+    first = told.strip()
     python = first.removeprefix("#!").split(" ")[0]
     if not first.startswith("#!") or not _PYTHON.fullmatch(PurePath(python).name):
-        raise LookupError(f"{path} is no script of a Python")
+        raise LookupError(f"{script} is no script of a Python")
     return python
