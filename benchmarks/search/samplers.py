@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler
+from optuna.samplers import BaseSampler, GPSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
@@ -110,6 +110,27 @@ class SweepSampler(_Independent):
         return [values[int(place)] for place in places]
 
 
+class GaussianProcessSampler(_Independent):
+    """Optuna's GPSampler on the rectangle of all ranges, moved to the nearest legal configuration.
+
+    Failed launches are passed over, as Optuna does; a repetition is drawn at random instead.
+    """
+
+    _N_STARTUP = 6
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        if "fixed_params" in trial.system_attrs:
+            return {}
+        inner = GPSampler(seed=self._seed * 1009 + trial.number, n_startup_trials=self._N_STARTUP)
+        drawn = inner.sample_relative(study, trial, search_space)
+        flags = self._space.nearest_legal(drawn) if drawn else self._uniform(study, trial.number)
+        if flag_key(flags) in _taken(study, self._space):
+            flags = self._uniform(study, trial.number)
+        return {name: flags[name] for name in search_space}
+
+
 def _taken(study: Study, space: SearchSpace) -> set[FlagKey]:
     """Configurations of the trials before."""
     trials = study.get_trials(deepcopy=False)
@@ -143,6 +164,7 @@ SAMPLERS: dict[str, Make] = {
     "tpe": lambda space, objective, seed: CanonicalTPESampler(space, seed=seed),
     "random": lambda space, objective, seed: RandomSampler(space, seed),
     "sweep": SweepSampler,
+    "gp": lambda space, objective, seed: GaussianProcessSampler(space, seed),
 }
 BY_MODEL = frozenset({"speculative"})
 """Samplers whose recommendation is that of their model; the others' is the best observed score."""
@@ -152,8 +174,6 @@ def why_missing(name: str) -> str | None:
     """Why a sampler cannot take part here; None: it can."""
     if name == "speculative" and not hasattr(autotune.search, "SpeculativeSampler"):
         return "this version of autotune has none"
-    if name == "gp":
-        if importlib.util.find_spec("torch") is None:
-            return "it needs torch, which is not installed"
-        return None
+    if name == "gp" and importlib.util.find_spec("torch") is None:
+        return "it needs torch, which is not installed"
     return None if name in SAMPLERS else f"one of {', '.join(SAMPLERS)}"
