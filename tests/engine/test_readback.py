@@ -199,6 +199,20 @@ def test_a_ladder_that_ends_below_its_limit_counts_by_its_end() -> None:
     assert effective_settings(info, "")["cuda_graph_max_bs"] == 48
 
 
+def test_graphs_that_were_planned_and_never_captured_have_no_ladder() -> None:
+    """SGLang 0.5.23 on a CPU."""
+    state = {
+        "cuda_graph_config": {"decode": {"backend": "full", "max_bs": 32, "bs": [1, 2, 32]}},
+        "disable_cuda_graph": False,
+        "memory_usage": {"graph": {"decode": 0.0, "target_verify": 0.0, "draft_decode": 0.0}},
+        "decode_cuda_graph_bs": [],
+    }
+    settings = effective_settings({"internal_states": [state]}, "")
+    assert not {"cuda_graph_bs", "cuda_graph_max_bs"} & set(settings)
+    state["memory_usage"] = {"graph": {"decode": 0.0, "target_verify": 0.4}}
+    assert effective_settings({"internal_states": [state]}, "")["cuda_graph_max_bs"] == 32
+
+
 def test_graphs_that_are_switched_off_have_no_ladder() -> None:
     off = {"cuda_graph_config": {"decode": {"backend": "disabled", "max_bs": 8}}}
     assert effective_settings(off, "") == {"disable_cuda_graph": True}

@@ -170,7 +170,12 @@ def _graphs(state: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]
     backend = decode.get("backend") or _value(state, info, "cuda_graph_backend_decode")
     if backend == _DISABLED:
         return {"disable_cuda_graph": True}
-    return found
+    return {} if _captured_none(state) else found
+
+
+def _captured_none(state: Mapping[str, Any]) -> bool:
+    """Whether 0.5.23 planned graphs and made none, as on a CPU without torch.compile."""
+    return state.get("decode_cuda_graph_bs") == [] and not _graph_gb(_usage(state))
 
 
 def _memory(
@@ -178,18 +183,22 @@ def _memory(
 ) -> dict[str, Any]:
     usages = [_usage(state) for state in states]
     usage = usages[0]
-    graph = usage.get("graph", usage.get("cuda_graph"))
-    if isinstance(graph, Mapping):  # 0.5.23: one figure per kind of graph
-        graph = sum(float(part) for part in graph.values() if part is not None)
     capacities = [each["token_capacity"] for each in usages if each.get("token_capacity")]
     found = {
         "weights_gb": usage.get("weight"),
         "kv_cache_gb": usage.get("kvcache"),
-        "graph_gb": graph,
+        "graph_gb": _graph_gb(usage),
         "max_total_num_tokens": min(capacities, default=info.get("max_total_num_tokens")),
         "available_gpu_mem_gb": usage.get("startup_available") if logged_gb is None else logged_gb,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _graph_gb(usage: Mapping[str, Any]) -> float | None:
+    graph = usage.get("graph", usage.get("cuda_graph"))
+    if isinstance(graph, Mapping):  # 0.5.23: one figure per kind of graph
+        return sum(float(part) for part in graph.values() if part is not None)
+    return graph if isinstance(graph, int | float) else None
 
 
 def _usage(state: Mapping[str, Any]) -> Mapping[str, Any]:
