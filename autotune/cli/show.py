@@ -29,7 +29,8 @@ def command(study: str | None, as_json: bool) -> None:
         options.print_json(ranking.to_dict(view.name) | {"trials": trials})
         return
     simulated = " · SIMULATED numbers" if view.is_simulated else ""
-    click.echo(f"study {view.name} · objective {view.objective.describe()}{simulated}\n")
+    faked = " · FAKED accept length" if view.fakes_acceptance else ""
+    click.echo(f"study {view.name} · objective {view.objective.describe()}{simulated}{faked}\n")
     if not view.records:
         click.echo("no trial has ended yet")
         return

@@ -76,6 +76,8 @@ def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]
             yield f"Seen     {why}"
     if view.is_simulated:
         yield _INDENT + "SIMULATED: these numbers come from the simulated server"
+    if view.fakes_acceptance:
+        yield _INDENT + "FAKED: SGLANG_SIMULATE_ACC_LEN set the accept length, not the draft model"
 
 
 def _gain_in_words(ranking: Ranking, best: Standing) -> str:

@@ -115,4 +115,6 @@ def _provenance(view: StudyView, standing: Standing, record: TrialRecord) -> lis
         lines.append(f"secrets were replaced by {MASK}: put them back before use")
     if view.is_simulated:
         lines.insert(1, "SIMULATED: measured on the simulated server, not on hardware")
+    if view.fakes_acceptance:
+        lines.insert(1, "FAKED: measured with the accept length of SGLANG_SIMULATE_ACC_LEN")
     return lines

@@ -61,7 +61,8 @@ def caveats(
     Args:
         reference: phases of another launch under the same load, to compare with.
     """
-    found = [
+    found = list(_of_fakes(limits))  # first, as it takes the meaning of all the rest
+    found += [
         caveat
         for phase in phases
         for source in (_of_server(phase, limits), _of_client(phase), _of_sample(phase))
@@ -177,16 +178,19 @@ def _of_sample(phase: Phase) -> Iterator[Caveat]:
         )
 
 
-def _of_acceptance(phases: Sequence[Phase], limits: ServerLimits) -> Iterator[Caveat]:
-    """What the accept lengths say about the text and the draft model."""
-    lengths = [phase.accept_length for phase in phases if phase.accept_length is not None]
-    loops = max((phase.loop_frac or 0.0 for phase in phases), default=0.0)
+def _of_fakes(limits: ServerLimits) -> Iterator[Caveat]:
     if limits.fakes_acceptance:
         yield Caveat(
             "simulated_acceptance",
             "the server's environment makes it fake its accept length",
             "unset SGLANG_SIMULATE_ACC_LEN and start it again",
         )
+
+
+def _of_acceptance(phases: Sequence[Phase], limits: ServerLimits) -> Iterator[Caveat]:
+    """What the accept lengths say about the text and the draft model."""
+    lengths = [phase.accept_length for phase in phases if phase.accept_length is not None]
+    loops = max((phase.loop_frac or 0.0 for phase in phases), default=0.0)
     if loops > _LOOPING_FRAC:
         yield Caveat(
             "answers_loop",

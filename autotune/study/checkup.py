@@ -68,7 +68,7 @@ def check_up(config: RunConfig) -> Iterator[Finding]:
     else:
         yield from _of_command(command, campaign.installed)
         yield _gpus(os.environ)
-    yield _acceptance(command)
+    yield _acceptance(command, config.allow_simulated_acceptance)
     yield _port(command)
     yield from _storage(campaign.store.directory)
     yield _files(max(config.serving_concurrency))
@@ -170,12 +170,13 @@ def _gpus(env: Mapping[str, str], run: Run = run_here) -> Finding:
     return Finding("GPU", "ok", f"{len(gpus)} × {gpus[0].name}, {memory_gb:.0f} GB each, free")
 
 
-def _acceptance(command: LaunchCommand) -> Finding:
+def _acceptance(command: LaunchCommand, is_meant: bool) -> Finding:
     value = fake_to_come(command.variable(FAKES_ACCEPTANCE), os.environ)
     if value is not None:
         return Finding(
-            "acceptance", "problem", f"{FAKES_ACCEPTANCE}={value} fakes the accept length",
-            "unset it, or say --allow-simulated-acceptance",
+            "acceptance", "warning" if is_meant else "problem",
+            f"{FAKES_ACCEPTANCE}={value} fakes the accept length",
+            "unset it" if is_meant else "unset it, or set allow_simulated_acceptance: true",
         )  # fmt: skip
     return Finding("acceptance", "ok", "not faked by a variable")
 

@@ -10,6 +10,7 @@ from autotune.core.objective import Objective
 from autotune.core.ranking import Ranking, rank
 from autotune.core.trial import TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
+from autotune.engine.sglang.environment import EFFECTIVE_FAKE
 from autotune.errors import StudyError
 from autotune.study.config import RunConfig, from_yaml, load_objective
 from autotune.study.store import MASK, STUDIES, StudyStore, find_study, masked
@@ -37,6 +38,11 @@ class StudyView:
     @property
     def is_simulated(self) -> bool:
         return self.config.engine == "simulated"
+
+    @property
+    def fakes_acceptance(self) -> bool:
+        """Whether a server of it was told which accept length to have."""
+        return any(EFFECTIVE_FAKE in record.effective for record in self.records)
 
     def record(self, number: int) -> TrialRecord:
         """The record of a trial.

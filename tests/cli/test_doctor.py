@@ -36,6 +36,12 @@ def test_everything_that_would_stop_a_launch_is_told_at_once(tmp_path: Path) -> 
     assert all(found[name]["remedy"] for name in problems)
 
 
+def test_an_accept_length_that_is_faked_on_purpose_is_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "autotune.yaml").write_text("allow_simulated_acceptance: true\n")
+    found = findings(tmp_path, code=0, SGLANG_SIMULATE_ACC_LEN="3")
+    assert found["acceptance"]["state"] == "warning"
+
+
 def test_a_model_that_is_there_is_no_problem(tmp_path: Path) -> None:
     for name in ("target", "draft"):
         (tmp_path / name).mkdir()

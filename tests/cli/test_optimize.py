@@ -14,7 +14,7 @@ import pytest
 import yaml
 from optuna.storages.journal import JournalFileBackend
 
-from .commands import autotune, complaint, optimize_words, records, serve_words
+from .commands import autotune, complaint, environment, optimize_words, records, serve_words
 from .conftest import FinishedStudy
 
 INTERVAL = {"value", "low", "high"}
@@ -38,6 +38,17 @@ def test_a_study_ends_with_the_flags_to_use_and_the_next_commands(finished: Fini
     for command in ("export --study s --format shell", "dashboard --study s", "report --study s"):
         assert f"autotune {command}" in said
     assert "SIMULATED" in said
+
+
+def test_a_study_of_faked_accept_lengths_says_so_wherever_it_is_read(tmp_path: Path) -> None:
+    env = environment(SGLANG_SIMULATE_ACC_LEN="2.5")
+    words = optimize_words("--allow-simulated-acceptance", trials=1)
+    done = autotune(*words, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "FAKED: SGLANG_SIMULATE_ACC_LEN set the accept length" in done.stdout
+    assert "! the server's environment makes it fake its accept length" in done.stderr
+    assert "FAKED" in autotune("show", cwd=tmp_path).stdout
+    assert "FAKED" in autotune("export", cwd=tmp_path).stdout
 
 
 def test_progress_and_introduction_go_to_stderr(finished: FinishedStudy) -> None:

@@ -148,6 +148,7 @@ def test_every_warning_says_what_to_do() -> None:
     limits = ServerLimits(running=3, graph_batch=1, accept_length=5, fakes_acceptance=True)
     found = caveats([doubtful], limits, [phase()])
     assert len(found) >= 11
+    assert found[0].code == "simulated_acceptance", "it takes the meaning of all the rest"
     assert all(caveat.remedy for caveat in found)
 
 
