@@ -96,12 +96,21 @@ class Tuner:
             try:
                 proposal = self._next()
             except SpaceExhausted:
-                return "nothing is left to learn: every configuration of the space was launched"
+                return self._nothing_left()
             record = self._run(proposal)
             if record.failure is not None and record.failure.kind in HOPELESS:
                 raise _no_point(
                     record.failure, f"trial {record.number} shows that nothing can work"
                 )
+
+    def _nothing_left(self) -> str:
+        n_launched = sum(self.space.contains(flags) for flags in self._distinct_flags())
+        n_ruled_out = self.space.size - n_launched
+        also = f", but for {n_ruled_out} that failed launches rule out" if n_ruled_out else ""
+        return f"nothing is left to learn: every configuration of the space was launched{also}"
+
+    def _distinct_flags(self) -> list[Flags]:
+        return list({flag_key(record.flags): record.flags for record in self.records}.values())
 
     def ranking(self) -> Ranking:
         """The records so far under the study's objective."""

@@ -7,10 +7,13 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from autotune.core.ranking import flag_key
 from autotune.core.trial import HOPELESS, RETRIED_ONCE, FailureKind, Flags
 from autotune.errors import Interrupted, LaunchError
 from autotune.events import StudyEnded, TrialEnded, TrialStarted
-from autotune.space import load_space
+from autotune.space import SearchSpace, load_space
+from autotune.space.parameter import Choice, IntegerRange, Parameter
+from autotune.space.rules import MEMORY, STEPS, TOPK
 
 from .fakes import Bench, Model, Outcome, asked, chain, cut_off, roles, trade_off
 
@@ -136,6 +139,22 @@ def test_a_clear_winner_is_not_launched_again(bench: Bench) -> None:
     tuner = bench.tuner(trials=50)
     tuner.run()
     assert "replicate" not in roles(tuner)
+
+
+def test_a_study_that_ends_tells_of_what_it_never_launched(tmp_path: Path) -> None:
+    searched: dict[str, Parameter] = {STEPS: IntegerRange(1, 3), MEMORY: Choice((0.01, 0.85))}
+    space = SearchSpace("s", "", searched, fixed={TOPK: 1})
+
+    def model(flags: Flags, number: int) -> Outcome:
+        return FailureKind.KV_DOES_NOT_FIT if flags[MEMORY] == 0.01 else trade_off(flags, number)
+
+    tuner = Bench(tmp_path, space, {**chain(2), MEMORY: 0.85}).tuner(model, trials=50)
+    reason = tuner.run()
+    n_left = space.size - len({flag_key(record.flags) for record in tuner.records})
+    assert n_left > 0
+    assert reason.endswith(f"was launched, but for {n_left} that failed launches rule out")
+    everything = Bench(tmp_path / "other").tuner(trials=50).run()
+    assert everything.endswith("every configuration of the space was launched")
 
 
 def test_a_baseline_that_fails_ends_the_study_and_is_tried_again(bench: Bench) -> None:
