@@ -69,6 +69,7 @@ def check_up(config: RunConfig) -> Iterator[Finding]:
         yield from _of_command(command, campaign.installed)
         yield _gpus(os.environ)
     yield _acceptance(command, config.allow_simulated_acceptance)
+    yield _secrets(command)
     yield _port(command)
     yield from _storage(campaign.store.directory)
     yield _files(max(config.serving_concurrency))
@@ -179,6 +180,21 @@ def _acceptance(command: LaunchCommand, is_meant: bool) -> Finding:
             "unset it" if is_meant else "unset it, or set allow_simulated_acceptance: true",
         )  # fmt: skip
     return Finding("acceptance", "ok", "not faked by a variable")
+
+
+def _secrets(command: LaunchCommand) -> Finding:
+    """What the server's own words show to everyone who may list processes of its machine."""
+    shown = command.exposed()
+    if not shown:
+        return Finding("secrets", "ok", "none stands in the words of the command")
+    return Finding(
+        "secrets",
+        "warning",
+        f"the command is passed on as you wrote it: {', '.join(shown)} can be read in the list of "
+        "processes while a server runs (and in no file of the study)",
+        "set variables in the environment (docker: -e NAME alone), put --api-key into the file of "
+        "--config: SGLang reads no variable for it",
+    )
 
 
 def _port(command: LaunchCommand) -> Finding:

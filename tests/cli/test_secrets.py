@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
+from ..engine.places import docker
 from .commands import (
     autotune,
     complaint,
     environment,
+    no_server_left,
     optimize_words,
     records,
     serve_words,
@@ -19,17 +26,129 @@ from .commands import (
 
 SECRET = "SECRET123-do-not-tell"
 TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
+PASSWORD = "pa55word-of-the-database"
+LOGIN = "l0gin-of-the-proxy"
+ALL = (SECRET, TOKEN, PASSWORD, LOGIN)
+READERS = (
+    ("show",), ("show", "--json"), ("pareto", "--json"), ("export",),
+    ("export", "--format", "json"), ("export", "--format", "flags"), ("report",),
+)  # fmt: skip
 
 
 def assert_untold(directory: Path, *runs: subprocess.CompletedProcess[str]) -> None:
     for run in runs:
-        assert SECRET not in run.stdout + run.stderr
-        assert TOKEN not in run.stdout + run.stderr
+        assert not any(secret in run.stdout + run.stderr for secret in ALL), run.args
     for path in directory.rglob("*"):
         if path.is_file():
             data = path.read_bytes()
-            assert SECRET.encode() not in data, path
-            assert TOKEN.encode() not in data, path
+            assert not any(secret.encode() in data for secret in ALL), path
+
+
+@contextmanager
+def watched() -> Iterator[set[str]]:
+    """Every command line in the list of processes that tells a secret, while the block runs."""
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.01):
+            for process in psutil.process_iter(["cmdline"]):
+                line = "\0".join(process.info["cmdline"] or ())
+                if any(secret in line for secret in ALL):
+                    seen.add(line)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        watcher.join()
+
+
+def test_nothing_that_a_study_leaves_or_shows_tells_a_secret(tmp_path: Path) -> None:
+    """In the words of the command: they are passed on as they are, and go nowhere else."""
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    serve = [
+        *("env", f"HF_TOKEN={TOKEN}", f"db_password={PASSWORD}"),
+        *(f"HTTPS_PROXY=http://me:{LOGIN}@proxy:8080", *serve_words("--api-key", SECRET)),
+    ]
+    words = optimize_words("--storage", "sqlite:///s.db", trials=2, serve=serve)
+    env = environment(TMPDIR=str(scratch))
+    with watched() as seen:
+        done = autotune(*words, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    assert seen and all("autotune.engine.simulated" in line for line in seen)
+    others = {line for line in seen if "optimize" not in line.split("\0")}
+    started = {line for line in others if "--simulation-seed" in line.split("\0")}
+    assert others == started, "only the server itself, or env on its way to it"
+    launched = tmp_path / "studies" / "s" / "trials" / "0000"
+    assert "api_key" in (launched / "server.log").read_text()
+    script = (launched / "launch.sh").read_text()
+    for masked in ("HF_TOKEN=REDACTED", "db_password=REDACTED", "//me:REDACTED@proxy:8080"):
+        assert masked in script
+    dry = [autotune(words[0], *more, *words[1:], cwd=tmp_path) for more in DRY]
+    looks = [autotune(*reader, cwd=tmp_path) for reader in READERS]
+    doctor = autotune("doctor", "--", *serve, cwd=tmp_path)
+    assert {run.returncode for run in (*dry, *looks, doctor)} == {0}
+    assert_untold(tmp_path, done, *dry, *looks, doctor)
+    assert (tmp_path / "s.db").stat().st_size > 0 and not list(scratch.iterdir())
+    warning = "--api-key, HF_TOKEN, db_password, the password of an address can be read in the list"
+    assert warning in doctor.stdout
+
+
+DRY = (("--dry-run",), ("--dry-run", "--json"), ("--print-config",))
+
+
+def test_secrets_of_the_environment_and_of_a_config_file_are_in_no_process_list(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What ``doctor`` advises: then nobody who lists processes sees them."""
+    file = tmp_path_factory.mktemp("own") / "server.yaml"
+    file.write_text(f"api-key: {SECRET}\nspeculative-num-steps: 3\n")
+    serve = serve_words("--config", str(file))
+    env = environment(HF_TOKEN=TOKEN, HTTPS_PROXY=f"http://me:{LOGIN}@127.0.0.1:1")
+    with watched() as seen:
+        done = autotune(*optimize_words(trials=2, serve=serve), cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    assert seen == set()
+    doctor = autotune("doctor", "--", *serve, cwd=tmp_path, env=env)
+    assert "✓ secrets" in doctor.stdout
+    assert_untold(tmp_path, done, doctor)
+
+
+ADAPTER = """
+import os, sys
+at = sys.argv.index("serve") + 1
+words = [sys.executable, "-m", "autotune.engine.simulated", *sys.argv[at:]]
+os.execv(sys.executable, words)
+"""
+
+
+@pytest.mark.parametrize(
+    "option", [("-e", f"HF_TOKEN={TOKEN}"), (f"-e=HF_TOKEN={TOKEN}",)], ids=["apart", "joined"]
+)
+def test_the_token_of_a_container_stays_in_its_command(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, option: tuple[str, ...]
+) -> None:
+    tools = tmp_path_factory.mktemp("docker")
+    docker(tools, tools)
+    (tools / "adapter.py").write_text(ADAPTER)
+    serve = [
+        *("docker", "run", "--rm", *option, "--network", "host", "lmsysorg/sglang:v0.5.20"),
+        *(sys.executable, str(tools / "adapter.py"), "sglang", "serve"),
+        *serve_words(speed=20)[3:],
+    ]
+    env = environment(PATH=f"{tools}:/usr/bin:/bin")
+    done = autotune(*optimize_words(trials=1, serve=serve), cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    assert no_server_left(tmp_path)
+    exported = autotune("export", cwd=tmp_path)
+    assert "HF_TOKEN=REDACTED" in exported.stdout
+    doctor = autotune("doctor", "--", *serve, cwd=tmp_path, env=env)
+    assert "HF_TOKEN can be read in the list of processes" in doctor.stdout
+    assert_untold(tmp_path, done, exported, doctor)
 
 
 @pytest.mark.parametrize("form", [("--api-key", SECRET), (f"--api-key={SECRET}",)], ids=len)

@@ -27,21 +27,17 @@ from autotune.engine.sglang.flags import (
     spec_of,
 )
 from autotune.engine.sglang.placement import FLAGS_HERE, PORT_HERE, Placement, rewritten
+from autotune.engine.sglang.secret_words import MASK as MASK
+from autotune.engine.sglang.secret_words import masked, names_in, secrets_in
 from autotune.engine.sglang.shell import Edit
 from autotune.engine.sglang.versions import Version
 from autotune.errors import UsageError
 
-MASK = "REDACTED"
 LOCAL_HOST = "127.0.0.1"
 EVERY_HOST = "0.0.0.0"
 DEFAULT_PORT = 30000
 """SGLang's own (server_args.py, 0.4.5 to 0.5.23)."""
 
-# HF_TOKEN=..., OPENAI_API_KEY=...: words of `env` and of `docker run -e`, or of a script.
-_SECRET_NAME = r"(?<![A-Z0-9_])((?:[A-Z0-9_]+_)?(?:TOKEN|API_KEY|ACCESS_KEY|SECRET|PASSWORD)=)"
-_ASSIGNMENT = re.compile(_SECRET_NAME + r"(\S+)")
-_SCRIPT_ASSIGNMENT = re.compile(_SECRET_NAME + r"""["']?([^\s"';&|]+)["']?""")
-_HUB_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{16,}")
 _ENVIRONMENT_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 
 
@@ -277,9 +273,17 @@ class LaunchCommand:
             if place.text
         }
         for word in self.argv:
-            found |= {match[2] for match in _assignments(word).finditer(word)}
-            found |= set(_HUB_TOKEN.findall(word))
+            found |= secrets_in(word)
         return tuple(sorted(found - {MASK}, key=lambda value: (-len(value), value)))
+
+    def exposed(self) -> tuple[str, ...]:
+        """Names of the secrets that stand in its words, where a list of processes shows them."""
+        given = [
+            spec.spellings[0]
+            for spec in secret_flags()
+            if any(place.text not in (None, MASK) for place in self._places(spec))
+        ]
+        return tuple(dict.fromkeys([*given, *(n for word in self.argv for n in names_in(word))]))
 
     def redacted(self) -> LaunchCommand:
         """The command with every secret masked, fit for a file."""
@@ -287,8 +291,7 @@ class LaunchCommand:
         for spec in secret_flags():
             if any(place.text for place in command._places(spec)):
                 command = command.with_flags({spec.name: MASK})
-        masked = (_assignments(word).sub(rf"\g<1>{MASK}", word) for word in command.argv)
-        return replace(self, argv=tuple(_HUB_TOKEN.sub(MASK, word) for word in masked))
+        return replace(self, argv=tuple(masked(word) for word in command.argv))
 
     def shell(self, *, multiline: bool = True) -> str:
         """The command quoted for a POSIX shell, without a line end.
@@ -345,10 +348,6 @@ def _places(words: Sequence[str], first: int, spec: FlagSpec) -> Iterator[_Place
             end += 1
         values = words[start + 1 : end]
         yield _Place(start, end, head, " ".join(values) if values else None, False)
-
-
-def _assignments(word: str) -> re.Pattern[str]:
-    return _SCRIPT_ASSIGNMENT if any(letter.isspace() for letter in word) else _ASSIGNMENT
 
 
 def _read(spec: FlagSpec, place: _Place) -> FlagValue:

@@ -7,14 +7,17 @@ launch command. An unknown flag ends with argparse's message and exit status 2, 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autotune.engine.sglang.config_file import config_path, without_config, words_of
 from autotune.engine.simulated.faults import NAMES as FAULT_NAMES
 from autotune.engine.simulated.faults import Fault, fault_named
 from autotune.engine.simulated.physics import NO_SPECULATION, Deployment, Speculation
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
-from autotune.errors import ConfigError
+from autotune.errors import ConfigError, UsageError
 
 DEFAULT_SPEED = 15.0
 DEFAULT_STARTUP_SPEED = 60.0
@@ -176,7 +179,7 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
         SystemExit: status 2, on an unknown flag or a value of the wrong type.
     """
     parser = build_parser()
-    args = parser.parse_args(argv)
+    args = parser.parse_args(_merged(sys.argv[1:] if argv is None else argv))
     for flag in ("speed", "startup_speed"):
         if getattr(args, flag) <= 0:
             parser.error(f"argument --{flag.replace('_', '-')}: must be above 0")
@@ -214,6 +217,19 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
         resolved=resolved,
     )
     return options, log
+
+
+def _merged(argv: Sequence[str]) -> list[str]:
+    """The words with those of ``--config FILE`` before them, as SGLang merges them.
+
+    Raises:
+        RejectedArguments: the file cannot be read.
+    """
+    path = config_path(argv)
+    try:
+        return [*(words_of(path) if path else ()), *without_config(argv)]
+    except UsageError as error:
+        raise RejectedArguments(f"ValueError: {error.message}") from None
 
 
 def _resolved(

@@ -258,7 +258,9 @@ def main(argv: list[str] | None = None) -> None:
     except RejectedArguments as error:
         print(f"Traceback (most recent call last):\n{error}", file=sys.stderr, flush=True)
         sys.exit(1)
-    shown = {k: v for k, v in options.resolved.items() if v is not None}
+    # As SGLang does, with the key in it: whoever keeps the log must take it out.
+    everything = options.resolved | {"api_key": options.api_key}
+    shown = {k: v for k, v in everything.items() if v is not None}
     log(f"server_args={shown}")
     if options.fault is not None and options.fault.stage == "parse":
         play(options.fault)
