@@ -16,12 +16,16 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @click.option("--config", type=click.Path(path_type=Path), help="Study file [autotune.yaml].")
 @click.option("--space", help="Search space, by name or file.")
 @click.option("--workload", help="Workload, by name or file.")
+@click.option("--storage", metavar="PATH|URL", help="Journal file or database of the study.")
+@options.runs_on
 @options.as_json
 @click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
     config: Path | None,
     space: str | None,
     workload: str | None,
+    storage: str | None,
+    runs_on: str | None,
     as_json: bool,
     command_words: tuple[str, ...],
 ) -> None:
@@ -34,7 +38,13 @@ def command(
     from autotune.study.checkup import check_up
     from autotune.study.config import resolve
 
-    given = {"space": space, "workload": workload, "command": command_words}
+    given = {
+        "space": space,
+        "workload": workload,
+        "storage": storage,
+        "runs_on": runs_on,
+        "command": command_words,
+    }
     findings = list(check_up(resolve(given, config).config))
     if as_json:
         options.print_json({"findings": [asdict(finding) for finding in findings]})

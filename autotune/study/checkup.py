@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from autotune.engine.gpu import Run, foreign_users, run_here, visible_gpus
+from optuna.storages import RDBStorage
+
+from autotune.engine.gpu import Run, foreign_users, visible_gpus
 from autotune.engine.local import LocalEngine
-from autotune.engine.ports import free_port
+from autotune.engine.ports import LOCAL_HOST, free_port
 from autotune.engine.sglang.command import LaunchCommand
+from autotune.engine.sglang.container import image_index
 from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, fake_to_come
 from autotune.engine.sglang.installed import Installed
 from autotune.engine.sglang.versions import Version, why_missing
@@ -23,6 +28,7 @@ from autotune.engine.simulated.engine import runs_simulation
 from autotune.errors import AutotuneError
 from autotune.study.campaign import Campaign
 from autotune.study.config import RunConfig
+from autotune.study.store import masked
 
 State = Literal["ok", "warning", "problem"]
 
@@ -63,44 +69,43 @@ def check_up(config: RunConfig) -> Iterator[Finding]:
     )  # fmt: skip
     if runs_simulation(command):
         yield Finding("server", "ok", f"the bundled simulated server, {campaign.scenario}")
-    elif not campaign.engine.place.is_here:
-        yield from _elsewhere(campaign.engine)
+        yield _port(lambda: free_port(command.host or LOCAL_HOST))
     else:
-        yield from _of_command(command, campaign.installed)
-        yield _gpus(os.environ)
+        yield from _at_its_place(campaign.engine, campaign.installed)
     yield _acceptance(command, config.allow_simulated_acceptance)
     yield _secrets(command)
-    yield _port(command)
-    yield from _storage(campaign.store.directory)
+    yield from _folder(campaign.store.directory)
+    if config.storage is not None:
+        yield _storage(config.storage)
     yield _files(max(config.serving_concurrency))
 
 
-def _elsewhere(engine: LocalEngine) -> Iterator[Finding]:
-    """Of another machine: that it answers, and its GPUs. Its files are not looked at."""
+def _at_its_place(engine: LocalEngine, found: Installed) -> Iterator[Finding]:
+    """Of the machine that would run the servers, wherever it is: asked as a launch would ask."""
+    command, place = engine.command, engine.place
+    if place.is_here:
+        program = shutil.which(command.argv[0])
+        if program is None:
+            yield Finding(
+                "program", "problem", f"{command.argv[0]} does not exist or cannot be run",
+                "check the words after --; is SGLang installed in this environment?",
+            )  # fmt: skip
+            return
+        yield Finding("program", "ok", program)
     try:
-        berth = engine.place.berth(0, lambda _: None)
+        berth = place.berth(0, lambda _: None)
     except AutotuneError as error:
         yield Finding("machine", "problem", error.message, error.hint)
         return
     try:
-        yield Finding("machine", "ok", f"the server would run {engine.place.title}")
-        yield _gpus(berth.gpu_environment(engine.env), berth.run)
+        yield Finding("machine", "ok", f"the server would run {place.title}")
+        yield _version(found)
+        yield _flags(command, found.version)
+        yield from _models(command, None if image_index(command.argv) is not None else berth.run)
+        yield _gpus(command, berth.gpu_environment(engine.env), berth.run)
+        yield _port(lambda: berth.free_port(command.host))
     finally:
         berth.close()
-
-
-def _of_command(command: LaunchCommand, found: Installed) -> Iterator[Finding]:
-    program = command.argv[0]
-    if shutil.which(program) is None:
-        yield Finding(
-            "program", "problem", f"{program} does not exist or cannot be run",
-            "check the words after --; is SGLang installed in this environment?",
-        )  # fmt: skip
-        return
-    yield Finding("program", "ok", str(shutil.which(program)))
-    yield _version(found)
-    yield _flags(command, found.version)
-    yield from _models(command)
 
 
 def _version(found: Installed) -> Finding:
@@ -113,20 +118,27 @@ def _version(found: Installed) -> Finding:
 
 
 def _flags(command: LaunchCommand, version: Version | None) -> Finding:
-    lacks = [reason for name in command.flags() if (reason := why_missing(name, version))]
+    """Against the history of the flags: one that never existed is left to SGLang's own parser."""
+    given = [word.partition("=")[0] for word in command.server_words() if word.startswith("--")]
+    names = dict.fromkeys(word[2:].replace("-", "_") for word in given)
+    lacks = [reason for name in names if (reason := why_missing(name, version))]
     if lacks:
         return Finding("flags", "problem", "; ".join(lacks), "remove them, or change the version")
-    return Finding("flags", "ok", f"all {len(command.flags())} flags are known to this version")
+    return Finding("flags", "ok", f"this version lacks none of the {len(names)} flags")
 
 
-def _models(command: LaunchCommand) -> Iterator[Finding]:
-    """The target model, and the draft model where the algorithm needs one of its own."""
+def _models(command: LaunchCommand, run: Run | None) -> Iterator[Finding]:
+    """The target model, and the draft model where the algorithm needs one of its own.
+
+    Args:
+        run: runs a command where the folders are; None: they are those of a container.
+    """
     flags = command.flags()
-    yield _model("model", flags.get("model_path"))
+    yield _model("model", flags.get("model_path"), run)
     algorithm = str(flags.get("speculative_algorithm", "")).upper()
     draft = flags.get("speculative_draft_model_path")
     if draft is not None:
-        yield _model("draft model", draft)
+        yield _model("draft model", draft, run)
     elif algorithm in _NEEDS_DRAFT:
         yield Finding(
             "draft model", "problem", f"{algorithm} needs one, and none is given",
@@ -140,21 +152,26 @@ def _models(command: LaunchCommand) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _model(what: str, path: object) -> Finding:
+def _model(what: str, path: object, run: Run | None) -> Finding:
     if not isinstance(path, str) or not path:
         return Finding(what, "warning", "the command names none", "add --model-path")
-    if path.startswith(("/", "./", "../", "~")):
-        folder = Path(path).expanduser()
-        if not folder.is_dir():
-            return Finding(what, "problem", f"{path} does not exist here", "correct the path")
-        if not (folder / "config.json").exists():
-            return Finding(
-                what, "warning", f"{path} has no config.json", "is it the folder of a model?"
-            )
+    if not path.startswith(("/", "./", "../", "~")):
+        return Finding(what, "ok", f"{path} (of the hub, or a folder: not looked for)")
+    if run is None:
+        return Finding(what, "ok", f"{path} (in the container: not looked at)")
+    home = path.startswith("~/")
+    look = 'cd && ls -a -- "$1"' if home else 'ls -a -- "$1"'
+    files = run(["sh", "-c", look, "sh", path[2 * home :]]).split()
+    if not files:
+        return Finding(what, "problem", f"{path} does not exist", "correct the path")
+    if "config.json" not in files:
+        return Finding(
+            what, "warning", f"{path} has no config.json", "is it the folder of a model?"
+        )
     return Finding(what, "ok", path)
 
 
-def _gpus(env: Mapping[str, str], run: Run = run_here) -> Finding:
+def _gpus(command: LaunchCommand, env: Mapping[str, str], run: Run) -> Finding:
     gpus = visible_gpus(env, run)
     if not gpus:
         return Finding(
@@ -166,6 +183,13 @@ def _gpus(env: Mapping[str, str], run: Run = run_here) -> Finding:
         return Finding(
             "GPU", "problem", "; ".join(map(str, users)),
             "stop it, or choose other GPUs with CUDA_VISIBLE_DEVICES",
+        )  # fmt: skip
+    sizes = command.readable(("tp_size", "pp_size")).values()
+    n_needed = math.prod(size for size in sizes if isinstance(size, int))
+    if n_needed > len(gpus):
+        return Finding(
+            "GPU", "problem", f"the command needs {n_needed} of them, and {len(gpus)} can be seen",
+            "lower --tp-size, or let it see more with CUDA_VISIBLE_DEVICES",
         )  # fmt: skip
     memory_gb = gpus[0].memory_mb / 1024
     return Finding("GPU", "ok", f"{len(gpus)} × {gpus[0].name}, {memory_gb:.0f} GB each, free")
@@ -197,15 +221,35 @@ def _secrets(command: LaunchCommand) -> Finding:
     )
 
 
-def _port(command: LaunchCommand) -> Finding:
+def _port(find: Callable[[], int]) -> Finding:
     try:
-        free_port(command.host or "127.0.0.1")
+        find()
     except AutotuneError as error:
         return Finding("ports", "problem", error.message, error.hint)
     return Finding("ports", "ok", "each launch gets a free one of its own")
 
 
-def _storage(directory: Path) -> Iterator[Finding]:
+def _storage(location: str) -> Finding:
+    """Of ``--storage``: whether it can be reached and written. Nothing is made in it."""
+    shown = masked(location)
+    kind, is_url, path = location.partition("://")
+    if not is_url or kind == "sqlite":
+        file = Path(path.removeprefix("/") if is_url else location)
+        target = file if file.exists() else file.parent
+        if target.exists() and os.access(target, os.W_OK):
+            return Finding("database", "ok", f"{shown} can be written")
+        reason = "cannot be written" if target.exists() else "lies in a folder that does not exist"
+        return Finding("database", "problem", f"{shown} {reason}", "choose another --storage")
+    try:
+        database = RDBStorage(location, skip_compatibility_check=True, skip_table_creation=True)
+        with closing(database.engine.connect()):
+            return Finding("database", "ok", f"{shown} answers")
+    except Exception as error:  # every database driver has its own
+        reason = masked(str(error).partition("\n")[0])
+        return Finding("database", "problem", f"{shown}: {reason}", "is it running, and reachable?")
+
+
+def _folder(directory: Path) -> Iterator[Finding]:
     """Whether the folder of studies can be written, has room, and keeps this machine's time."""
     folder = next(path for path in (directory, *directory.absolute().parents) if path.exists())
     try:

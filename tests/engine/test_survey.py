@@ -14,6 +14,7 @@ from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.versions import version
 from autotune.errors import LaunchError, UsageError
 from autotune.study.campaign import Campaign, engine_for
+from autotune.study.checkup import check_up
 from autotune.study.config import RunConfig
 
 from . import places
@@ -125,3 +126,32 @@ def test_a_machine_out_of_reach_is_left_to_the_first_launch(remote: Harness) -> 
     assert found.version is None and "stranger cannot be reached over ssh" in found.origin
     with pytest.raises(LaunchError, match="cannot be reached"):
         survey(command("python3", *SERVE, "--config", "/x.yaml"), "ssh://stranger")
+
+
+def test_doctor_looks_at_that_machine(remote: Harness, tmp_path: Path) -> None:
+    python = having(tmp_path, "0.5.3")
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    words = (
+        *(python, "-m", "sglang.launch_server", "--model-path", str(model), "--stream-output"),
+        *("--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", "/absent/draft"),
+        *("--speculative-adaptive", "--host", "10.255.255.1"),
+    )
+    config = RunConfig(engine="sglang", command=words, runs_on=SUT, space="steps-only")
+    found = {finding.name: finding for finding in check_up(config)}
+    assert found["machine"].text == "the server would run on sut over ssh"
+    assert found["version"].text.startswith("SGLang 0.5.3 (installed for")
+    assert "came with SGLang 0.5.11" in found["flags"].text
+    assert found["model"].state == "ok" and found["ports"].state == "ok"
+    assert (found["draft model"].state, found["draft model"].text) == (
+        "problem", "/absent/draft does not exist",
+    )  # fmt: skip
+    assert not remote.left()
+
+
+def test_doctor_names_a_machine_out_of_reach(remote: Harness) -> None:
+    words = ("python3", *SERVE, "--speculative-algorithm", "EAGLE")
+    config = RunConfig(engine="sglang", command=words, runs_on="ssh://stranger", space="steps-only")
+    found = {finding.name: finding for finding in check_up(config)}
+    assert found["machine"].state == "problem" and "cannot be reached" in found["machine"].text
