@@ -38,7 +38,11 @@ def test_server_info_holds_resolved_arguments_and_limits(shared: Server, path: s
     assert 10 < state["effective_max_running_requests_per_dp"] < 48
     memory = state["memory_usage"]
     assert memory["weight"] == 62.0 and memory["token_capacity"] == info["max_total_num_tokens"]
-    assert set(memory) == {"weight", "kvcache", "token_capacity", "graph"}
+    assert memory["graph"]["decode"] > 0 and memory["startup_available"] > 0
+    graphs = info["cuda_graph_config"]["decode"]
+    assert graphs["max_bs"] == graphs["bs"][-1] == info["max_running_requests"]
+    of_the_simulation = {"scenario", "simulation_seed", "no_noise", "fail_from_steps", "speed"}
+    assert not of_the_simulation & set(info)
     assert info["simulation"]["speed"] == 60
 
 

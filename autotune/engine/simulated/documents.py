@@ -10,6 +10,10 @@ from autotune.engine.simulated.arguments import ServerOptions
 from autotune.engine.simulated.pump import Pump
 
 VERSION = "0.5.23+simulated"
+_OWN = frozenset({"scenario", "simulation_seed", "no_noise", "fail_from_steps"})
+"""Arguments that SGLang does not have."""
+_OLD = frozenset({"cuda_graph_max_bs", "enable_mamba_extra_buffer", "mamba_scheduler_strategy"})
+"""Arguments that 0.5.23 takes and shows under other names."""
 
 
 def model_info(options: ServerOptions) -> dict[str, Any]:
@@ -43,12 +47,17 @@ def server_info(options: ServerOptions, pump: Pump) -> dict[str, Any]:
             "weight": scenario.machine.weights_gb,
             "kvcache": round(deployment.kv_pool_gb, 3),
             "token_capacity": pool_tok,
-            "graph": {"decode": round(_graph_gb(options), 3)},
+            "startup_available": round(deployment.free_after_capture_gb, 3),
+            "graph": {"prefill": 0.0, "decode": round(_graph_gb(options), 3)},
         },
     }
     if scheduler.n_cycles and deployment.speculation.is_on:
         state["avg_spec_accept_length"] = scheduler.n_accepted / scheduler.n_cycles
-    return options.resolved | {
+    given = options.resolved
+    return {k: v for k, v in given.items() if k not in _OWN | _OLD} | {
+        "cuda_graph_config": {"decode": _decode_graphs(options)},
+        "mamba_radix_cache_strategy": given["mamba_radix_cache_strategy"]
+        or given["mamba_scheduler_strategy"],
         "max_total_num_tokens": pool_tok,
         "max_req_input_len": min(pool_tok, scenario.machine.context_tok) - 6,
         "version": VERSION,
@@ -104,6 +113,15 @@ def metrics(options: ServerOptions, pump: Pump) -> str:
         kind = "counter" if gauge.endswith("_total") else "gauge"
         lines += [f"# TYPE sglang:{gauge} {kind}", f"sglang:{gauge}{label} {value}"]
     return "\n".join(lines) + "\n"
+
+
+def _decode_graphs(options: ServerOptions) -> dict[str, Any]:
+    """As ``model_executor/cuda_graph_config.py`` of 0.5.23 resolves them."""
+    if options.resolved["disable_cuda_graph"]:
+        return {"backend": "disabled", "max_bs": None, "bs": []}
+    largest = options.deployment.graph_max_batch
+    small, large = range(1, min(16, largest) + 1), range(18, largest + 1, 2)
+    return {"backend": "full", "max_bs": largest, "bs": sorted({*small, *large, largest})}
 
 
 def _graph_gb(options: ServerOptions) -> float:
