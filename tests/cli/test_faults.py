@@ -1,7 +1,7 @@
 """Every failure that the simulated server can be told to play, as a whole study meets it.
 
-Real processes and real HTTP. Only launches with three draft steps fail, so the baseline (two) lives
-and the study has somewhere to go on to (one).
+Real processes and real HTTP. The baseline (one draft step) lives; launches with two or three fail,
+so a study that goes on after the first failure meets a second one.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ from .commands import (
 
 SOON_S = 2.0
 """From the event to the finished record, the stop of the server included."""
-STALL_S = 2.0
-READY_S = 5.0
+STALL_S = 3.0
+READY_S = 6.0
+DEADLINES = {
+    "hang@serving": {"AUTOTUNE_STALL_TIMEOUT_S": str(STALL_S)},
+    "ready_timeout@start": {"AUTOTUNE_READY_TIMEOUT_S": str(READY_S)},
+}
+"""Short ones, for these two alone: on a busy machine a healthy server may need longer."""
 WAITS = ("hang@serving", "ready_timeout@start", "hang@stop")
 PLAYED = [name for name in NAMES if name not in WAITS]
 
@@ -44,7 +49,7 @@ fixed:
   speculative_eagle_topk: 1
 """
 N_LAUNCHES = {Policy.LEARN: 3, Policy.RETRY_ONCE: 4, Policy.STOP: 4}
-"""The baseline, the failure, once more where the policy says so, and a launch that works."""
+"""The baseline, the failure, once more where the policy says so, and the next configuration."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +72,11 @@ class Played:
 
 def play(name: str, directory: Path, trials: int) -> Played:
     (directory / "three.yaml").write_text(SPACE)
-    server = serve_words("--fail", name, "--fail-from-steps", "3", speed=400)
+    server = serve_words("--fail", name, "--fail-from-steps", "2", steps=1, speed=100)
     run = autotune(
         *optimize_words(space="three.yaml", trials=trials, serve=server),
         cwd=directory,
-        env=environment(
-            AUTOTUNE_STALL_TIMEOUT_S=str(STALL_S), AUTOTUNE_READY_TIMEOUT_S=str(READY_S)
-        ),
+        env=environment(**DEADLINES.get(name, {})),
     )
     assert no_server_left(directory)
     return Played(directory, run, [r for r in records(directory) if r["status"] == "failed"])
@@ -81,31 +84,29 @@ def play(name: str, directory: Path, trials: int) -> Played:
 
 def check_policy(study: Played, kind: FailureKind) -> None:
     """What the study did next is what ``POLICIES`` says."""
-    match POLICIES[kind]:
-        case Policy.STOP:
-            assert study.run.returncode == 4
-            told = complaint(study.run)
-            assert "nothing can work" in told and study.failed[0]["failure"]["remedy"] in told
-            assert study.steps() == [2, 3]
-        case Policy.RETRY_ONCE:
-            assert study.run.returncode == 0, study.run.stderr
-            assert study.steps() == [2, 3, 3, 1]
-            assert f"({kind} before: once more)" in study.run.stderr
-        case _:
-            assert study.run.returncode == 0, study.run.stderr
-            assert study.steps() == [2, 3, 1]
+    first, *rest = study.steps()[1:]
+    if POLICIES[kind] is Policy.STOP:
+        assert study.run.returncode == 4 and rest == []
+        told = complaint(study.run)
+        assert "nothing can work" in told and study.failed[0]["failure"]["remedy"] in told
+        return
+    assert study.run.returncode == 0, study.run.stderr
+    other = 5 - first  # of two and three
+    if POLICIES[kind] is Policy.RETRY_ONCE:
+        assert rest == [first, other]
+        assert f"({kind} before: once more)" in study.run.stderr
+    else:
+        assert rest == [other]
 
 
 def check_records(study: Played, name: str) -> None:
-    assert study.failed
+    baseline, *others = records(study.directory)
+    assert baseline["status"] == "complete" and study.failed == others
     for record in study.failed:
         failure = record["failure"]
         assert f"{failure['kind']}@{failure['stage']}" == name
         assert failure["evidence"] and failure["remedy"]
         assert record["objectives"] is None
-        assert record["flags"]["speculative_num_steps"] == 3
-    others = [r for r in records(study.directory) if r["status"] != "failed"]
-    assert {r["status"] for r in others} == {"complete"}
 
 
 @pytest.mark.parametrize("name", PLAYED)
@@ -123,7 +124,7 @@ def test_a_failure_is_found_at_once_and_the_study_does_what_its_policy_says(
 @pytest.fixture(scope="module")
 def waited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
     """The studies that wait for a deadline, side by side: most of their time they sleep."""
-    launches = dict(zip(WAITS, (4, 3, 3), strict=True))
+    launches = dict(zip(WAITS, (4, 3, 2), strict=True))
     folders = [tmp_path_factory.mktemp("waited") for _ in launches]
     with ThreadPoolExecutor() as pool:
         studies = list(pool.map(play, launches, folders, launches.values()))
@@ -135,7 +136,7 @@ def test_a_server_that_hangs_is_given_up_after_one_stall(waited: dict[str, Playe
     check_policy(study, FailureKind.HANG)
     check_records(study, "hang@serving")
     for record in study.failed:
-        assert record["failure"]["evidence"].startswith("no byte for 2 s at C=1")
+        assert record["failure"]["evidence"].startswith("no byte for 3 s at C=1")
         assert STALL_S <= study.found_after_s(record) < STALL_S + SOON_S
 
 
@@ -143,9 +144,9 @@ def test_a_start_without_end_is_given_up_at_the_deadline(waited: dict[str, Playe
     study = waited["ready_timeout@start"]
     check_policy(study, FailureKind.READY_TIMEOUT)
     check_records(study, "ready_timeout@start")
-    (record,) = study.failed
-    assert "not ready after 5 s" in record["failure"]["remedy"]
-    assert READY_S <= record["timings"]["wall_s"] < READY_S + SOON_S
+    for record in study.failed:
+        assert "not ready after 6 s" in record["failure"]["remedy"]
+        assert READY_S <= record["timings"]["wall_s"] < READY_S + SOON_S
 
 
 def test_a_server_that_does_not_hear_its_stop_is_killed_and_its_trial_kept(
@@ -153,7 +154,7 @@ def test_a_server_that_does_not_hear_its_stop_is_killed_and_its_trial_kept(
 ) -> None:
     study = waited["hang@stop"]
     assert study.run.returncode == 0, study.run.stderr
-    assert study.steps() == [2, 3, 1] and not study.failed
+    assert len(study.steps()) == 2 and not study.failed
     warned = [
         (record["number"], caveat["text"])
         for record in records(study.directory)
