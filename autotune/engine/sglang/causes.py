@@ -25,6 +25,7 @@ from autotune.engine.sglang.signatures import (
     NOISE,
     OUT_OF_MEMORY,
     SCHEDULER_EXCEPTION,
+    STARTING,
     TRACEBACK,
     Signature,
 )
@@ -50,6 +51,9 @@ _FRAMES = (
 _CHAIN = re.compile(r"^(?:The above exception was|During handling of the above)")
 _ARGUMENT_FRAME = re.compile(r"server_args\.py\", line|arg_groups/\w+\.py\", line")
 _REJECTION = re.compile(r"\b(?:Value|Assertion|NotImplemented|Type)Error\b")
+_SHAPES = re.compile(r"shapes cannot be multiplied|must match the size of tensor")
+_DRAFT_FRAME = re.compile(r"models/\w*(?:eagle|nextn|mtp)\w*\.py\", line")
+"""Shapes that do not fit inside a draft model: its hidden states are those of another target."""
 _ECHO = re.compile(
     r"(?:EOF|BrokenPipe|ConnectionReset|ConnectionRefused)Error|Please see the error messages above"
 )
@@ -270,6 +274,10 @@ class Launch:
     def _raised(self, i: int, block: range) -> Failure:
         """An exception that no signature knows."""
         line = self._lines[i]
+        of_draft = any(_DRAFT_FRAME.search(self._lines[j].text) for j in block)
+        if of_draft and line.stage in STARTING and _SHAPES.search(line.text):
+            kind, stage = FailureKind.DRAFT_MISMATCH, self._stage(i)
+            return Failure(kind, stage, _short(line.text), words.OTHER_DRAFT)
         if CAPTURE_FAILED.search(line.text):
             return Failure(FailureKind.CRASHED, "capture", _short(line.text), words.CAPTURE_FAILED)
         of_arguments = any(_ARGUMENT_FRAME.search(self._lines[j].text) for j in block)
