@@ -169,6 +169,7 @@ class Campaign:
             listener=listener,
             base=self.engine.command.readable(PINNED),
             stall_s=config.stall_timeout_s,
+            limit_s=config.trial_timeout_s,
         )
         return Tuner(
             store=self.store,

@@ -38,6 +38,7 @@ class RunConfig:
         gpu_hours: GPU hours at most (simulated ones on the simulated engine); None: no limit.
         ready_timeout_s: seconds a server may take to become ready.
         stall_timeout_s: seconds without any token after which a server counts as hung.
+        trial_timeout_s: seconds a trial may measure, from ready on; then it has failed.
         allow_simulated_acceptance: tune a server that fakes its accept length all the same.
     """
 
@@ -57,6 +58,7 @@ class RunConfig:
     seed: int = 0
     ready_timeout_s: float = 900.0
     stall_timeout_s: float = 60.0
+    trial_timeout_s: float = 1800.0
     allow_simulated_acceptance: bool = False
     runs_on: str | None = None
     command: tuple[str, ...] = ()
@@ -138,7 +140,8 @@ def parse_weight(text: str) -> Objective:
 # ---- study.yaml -----------------------------------------------------------------------------
 
 _MAY_CHANGE = (
-    "trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "stall_timeout_s", "study",
+    "trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "stall_timeout_s",
+    "trial_timeout_s", "study",
 )  # fmt: skip
 
 
@@ -313,6 +316,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "seed": _integer,
     "ready_timeout_s": parse_duration,
     "stall_timeout_s": parse_duration,
+    "trial_timeout_s": parse_duration,
     "allow_simulated_acceptance": _switch,
     "runs_on": _text,
     "command": _words,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from msgspec import structs
 
 import autotune
 from autotune.core.objective import Slo, objective_values, violations
-from autotune.core.trial import Caveat, Failure, Flags, FlagValue, Phase, TrialRecord
+from autotune.core.trial import Caveat, Failure, FailureKind, Flags, FlagValue, Phase, TrialRecord
 from autotune.engine.attached import served_model
 from autotune.engine.base import Engine, LaunchFailed, RunningServer
 from autotune.engine.sglang.environment import EFFECTIVE_FAKE
@@ -28,16 +28,26 @@ from autotune.study.twins import changes, twin_of
 from autotune.workload.model import Workload
 
 STALL_S = 60.0
+TRIAL_S = 1800.0
+"""Five times what the three usual phases take at most when answers do not take minutes each."""
 _AFTER_A_HANG = "what was measured before holds; see the last lines of the server log"
 TrialRole = Literal["search", "baseline", "replicate"]
 
 
-class ServerDied(Exception):
-    """The server ended while it was measured."""
+class CutShort(Exception):
+    """Measuring ended early; phases that were done before are not lost."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.evidence)
         self.failure = failure
+
+
+class ServerDied(CutShort):
+    """The server ended while it was measured."""
+
+
+class OutOfTime(CutShort):
+    """The time for the phases of a launch is over, and answers still come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,7 @@ class Evaluator:
         searched: flags to complete from what the server reports, where a trial leaves them out.
         base: flags that the launch command itself gives in every trial.
         stall_s: wall seconds without a byte of any answer after which the server counts as hung.
+        limit_s: wall seconds that all phases of a launch may take.
     """
 
     engine: Engine
@@ -57,6 +68,7 @@ class Evaluator:
     searched: Sequence[str]
     listener: Listener
     stall_s: float = STALL_S
+    limit_s: float = TRIAL_S
     base: Flags = field(default_factory=dict)
 
     def evaluate(
@@ -137,13 +149,14 @@ class Evaluator:
                 () if twin else self.plans,
                 listener=self.listener,
                 stall_s=self.stall_s,
+                limit_s=self.limit_s,
             ):
                 phases.append(phase)
                 failure = fatal(phase)
                 if failure is not None:
                     break  # the minutes of the other phases could not save the trial
-        except ServerDied as died:
-            failure = died.failure
+        except CutShort as cut:
+            failure = cut.failure
         measure_s = (time.monotonic() - began) * server.time_scale
         self.listener(StageReached(number, "stopping"))
         timings = {"launch_s": server.launch_s, "measure_s": measure_s, "stop_s": server.stop()}
@@ -162,13 +175,14 @@ class Evaluator:
 def measure(
     server: RunningServer,
     workload: Workload,
-    plans: Iterable[PhasePlan],
+    plans: Sequence[PhasePlan],
     *,
     listener: Listener,
     model: str | None = None,
     api: Api = "chat",
     limits: Limits | None = None,
     stall_s: float = STALL_S,
+    limit_s: float | None = None,
 ) -> Iterator[Phase]:
     """Measures phase after phase on one server.
 
@@ -178,9 +192,11 @@ def measure(
         api: which of the server's interfaces takes the requests.
         limits: what a request must keep to count as good.
         stall_s: wall seconds without a byte of any answer after which requests are given up.
+        limit_s: wall seconds that all phases may take; None: no limit.
 
     Raises:
         ServerDied: the server ended meanwhile.
+        OutOfTime: the limit is reached.
         WorkloadError: the workload cannot be played as the plans say.
     """
     context_tok, pool_tok = map(server.effective.get, ("context_len", "max_total_num_tokens"))
@@ -197,22 +213,42 @@ def measure(
     # By the model's context alone: the pool differs between trials, and their load must not.
     sized = workload.sized(context_tok if isinstance(context_tok, int) else None)
 
+    began, shares = time.monotonic(), dict.fromkeys([plan.load for plan in plans], 0.0)
+
     def check() -> None:
         failure = server.failure()
         if failure is not None:
             raise ServerDied(failure)
+        if limit_s is not None and time.monotonic() - began > limit_s:
+            raise OutOfTime(_too_slow(shares, limit_s))
 
     for plan in plans:
 
         def progress(share: float, load: str = plan.load) -> None:
+            shares[load] = min(share, 0.99)
             listener(PhaseProgress(load, share))
 
         before = server.retractions()
         phase = measure_phase(endpoint, sized, plan, check=check, progress=progress, limits=limits)
         check()
         phase = _with_retractions(phase, before, server.retractions())
+        shares[plan.load] = 1.0
         listener(PhaseMeasured(phase))
         yield phase
+
+
+def _too_slow(shares: Mapping[str, float], limit_s: float) -> Failure:
+    """Answers came, but too slowly for a value: it is the value that is missing, not the server."""
+    at = next((load for load, share in shares.items() if share < 1), "")
+    n_done = sum(share >= 1 for share in shares.values())
+    return Failure(
+        FailureKind.TOO_NOISY,
+        "serving",
+        f"still measuring {at} after {limit_s:,.0f} s, {shares.get(at, 1.0):.0%} of its window "
+        f"seen; {n_done} of {len(shares)} loads were measured",
+        "these flags are too slow under that load; raise trial_timeout_s if they are wanted, or "
+        "choose a workload with shorter answers",
+    )
 
 
 def _with_retractions(phase: Phase, before: int | None, after: int | None) -> Phase:
