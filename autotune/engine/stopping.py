@@ -61,7 +61,7 @@ class StopReport:
             return f"{', '.join(left)} could not be ended"
         if not self.port_free:
             return "its port was still taken after the stop"
-        if any(signal.startswith("SIGKILL") for signal in self.signals):
+        if "SIGKILL group" in self.signals:
             return f"the server did not end when asked: killed after {self.duration_s:.0f} s"
         return ""
 
