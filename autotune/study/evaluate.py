@@ -199,17 +199,8 @@ def measure(
         OutOfTime: the limit is reached.
         WorkloadError: the workload cannot be played as the plans say.
     """
-    context_tok, pool_tok = map(server.effective.get, ("context_len", "max_total_num_tokens"))
-    known = [limit for limit in (context_tok, pool_tok) if isinstance(limit, int) and limit > 0]
-    endpoint = Endpoint(
-        server.url,
-        model or served_model(server.url, server.api_key),
-        server.api_key,
-        server.time_scale,
-        min(known, default=None),
-        api=api,
-        stall_s=stall_s,
-    )
+    endpoint = _endpoint(server, model, api, stall_s)
+    context_tok = server.effective.get("context_len")
     # By the model's context alone: the pool differs between trials, and their load must not.
     sized = workload.sized(context_tok if isinstance(context_tok, int) else None)
 
@@ -235,6 +226,20 @@ def measure(
         shares[plan.load] = 1.0
         listener(PhaseMeasured(phase))
         yield phase
+
+
+def _endpoint(server: RunningServer, model: str | None, api: Api, stall_s: float) -> Endpoint:
+    limits = map(server.effective.get, ("context_len", "max_total_num_tokens"))
+    known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
+    return Endpoint(
+        server.url,
+        model or served_model(server.url, server.api_key),
+        server.api_key,
+        server.time_scale,
+        min(known, default=None),
+        api=api,
+        stall_s=stall_s,
+    )
 
 
 def _too_slow(shares: Mapping[str, float], limit_s: float) -> Failure:

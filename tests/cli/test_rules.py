@@ -44,9 +44,14 @@ def test_a_rehearsal_shows_words_that_can_be_pasted(tmp_path: Path) -> None:
     assert "SGLang 0.5.20 (image lmsysorg/sglang:v0.5.20)" in done.stdout
     shown = [line for line in done.stdout.splitlines() if line.startswith("docker run")]
     tail = "--port 30000 --host 0.0.0.0 > log"
-    tree = "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
-    assert [shlex.split(line)[-1] for line in shown] == [
-        script.format(given.replace("> log", tail)),
-        script.format(given.replace("> log", f"{tree} {tail}")),
+    trees = [
+        f"--speculative-num-steps {steps} --speculative-eagle-topk 1 "
+        f"--speculative-num-draft-tokens {steps + 1}"
+        for steps in (3, 5)
     ]
+    assert [shlex.split(line)[-1] for line in shown[:3]] == [
+        script.format(given.replace("> log", tail)),
+        *(script.format(given.replace("> log", f"{tree} {tail}")) for tree in trees),
+    ]
+    assert len(shown) == 5
     assert shlex.split(shown[0])[:4] == ["docker", "run", "-p", "127.0.0.1:30000:30000"]
