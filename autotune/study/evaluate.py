@@ -199,11 +199,7 @@ def measure(
         OutOfTime: the limit is reached.
         WorkloadError: the workload cannot be played as the plans say.
     """
-    endpoint = _endpoint(server, model, api, stall_s)
-    context_tok = server.effective.get("context_len")
-    # By the model's context alone: the pool differs between trials, and their load must not.
-    sized = workload.sized(context_tok if isinstance(context_tok, int) else None)
-
+    endpoint, sized = _endpoint(server, model, api, stall_s), _sized(workload, server)
     began, shares = time.monotonic(), dict.fromkeys([plan.load for plan in plans], 0.0)
 
     def check() -> None:
@@ -226,6 +222,12 @@ def measure(
         shares[plan.load] = 1.0
         listener(PhaseMeasured(phase))
         yield phase
+
+
+def _sized(workload: Workload, server: RunningServer) -> Workload:
+    """By the model's context alone: the pool differs between trials, and their load must not."""
+    context_tok = server.effective.get("context_len")
+    return workload.sized(context_tok if isinstance(context_tok, int) else None)
 
 
 def _endpoint(server: RunningServer, model: str | None, api: Api, stall_s: float) -> Endpoint:
