@@ -83,7 +83,7 @@ def group() -> None:
 def main() -> None:
     """Runs the command line and exits with the documented code."""
     code = run(sys.argv[1:])
-    if code == 130:  # what an interrupt left half made, or one more Ctrl-C, would complain
+    if code > 128:  # what an interrupt left half made, one more Ctrl-C, or a terminal that is gone
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
@@ -113,6 +113,9 @@ def run(argv: list[str]) -> int:
         cause = stop if isinstance(stop, Interrupted) else stop.__cause__
         return cause.exit_code if isinstance(cause, Interrupted) else 130
     except OSError as error:
+        interrupt = _interrupt_behind(error)
+        if interrupt is not None:
+            return interrupt.exit_code
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _say(
@@ -120,6 +123,13 @@ def run(argv: list[str]) -> int:
             "make room, then run the same command again: what was measured is kept",
         )
         return 7
+
+
+def _interrupt_behind(error: BaseException | None) -> Interrupted | None:
+    """The signal that was being told of when a terminal turned out to be gone; None: no signal."""
+    while error is not None and not isinstance(error, Interrupted):
+        error = error.__context__
+    return error
 
 
 def _usage_hint(error: click.ClickException) -> str:

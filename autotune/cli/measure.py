@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
-import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from autotune.workload import Workload
 
 _DEFAULT_LEVELS = "1,16"
+_FAILED_LOG = Path("autotune-measure.log")
+"""In the current folder: the server log of the last launch that could not be measured."""
 
 
 _EXAMPLES = """
@@ -250,14 +254,16 @@ def _check_writable(output: Path) -> None:
     """
     from autotune.errors import UsageError
 
-    is_new = not output.exists()
-    try:
-        with output.open("ab"):
-            pass
-        if is_new:
-            output.unlink()
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+    folder = output.parent
+    if output.is_dir():
+        reason = errno.EISDIR
+    elif not folder.is_dir():
+        reason = errno.ENOTDIR if folder.exists() else errno.ENOENT
+    elif not os.access(output if output.exists() else folder, os.W_OK):
+        reason = errno.EACCES
+    else:
+        return
+    raise UsageError(f"cannot write {output}: {os.strerror(reason)}")
 
 
 def _measure_url(url: str, key: str | None, request: _Request) -> TrialRecord:
@@ -271,43 +277,44 @@ def _measure_url(url: str, key: str | None, request: _Request) -> TrialRecord:
 def _measure_command(
     words: tuple[str, ...], seed: int, runs_on: str | None, request: _Request
 ) -> TrialRecord:
-    """Launches in a folder of its own, which stays only where its log shows a failure."""
+    """Launches in a temporary folder; of a failure the log stays, where its message says."""
+    from autotune.engine.scratch import Scratch
     from autotune.errors import LaunchError, MeasurementError
     from autotune.study.campaign import engine_for
+    from autotune.study.interrupt import Interrupts
 
     engine = engine_for(words, seed, runs_on)
-    directory = Path(tempfile.mkdtemp(prefix="autotune-measure-"))
-    log, stays = directory / "server.log", False
-    try:
-        return _launch_and_measure(engine, directory, request)
-    except (LaunchError, MeasurementError) as failed:
-        stays = log.exists() and log.stat().st_size > 0
-        if stays:
-            failed.hint = f"{failed.hint}; its log: {log}"
-        raise
-    finally:
-        if not stays:
-            shutil.rmtree(directory)
+    with Interrupts().active(), Scratch("autotune-measure-") as scratch:
+        try:
+            return _launch_and_measure(engine, scratch.folder, request)
+        except (LaunchError, MeasurementError) as failed:
+            log = scratch.folder / "server.log"
+            with suppress(OSError):  # a folder that cannot be written is another matter
+                if log.stat().st_size > 0:
+                    shutil.copyfile(log, _FAILED_LOG)
+                    failed.hint = f"{failed.hint}; its log: {_FAILED_LOG}"
+            raise
 
 
 def _launch_and_measure(engine: Engine, directory: Path, request: _Request) -> TrialRecord:
     from autotune.engine.base import LaunchFailed
     from autotune.errors import LaunchError
-    from autotune.study.interrupt import Interrupts
 
-    with Interrupts().active():
-        try:
-            server = engine.launch(
-                {}, directory=directory, number=0, announce=lambda t: click.echo(t, err=True)
-            )
-        except LaunchFailed as failed:
-            failure = failed.failure
-            raise LaunchError(
-                f"the server never became ready: {failure.kind}: {failure.evidence}",
-                hint=failure.remedy,
-            ) from None
-        with server:
-            return _measure(server, request)
+    try:
+        server = engine.launch({}, directory=directory, number=0, announce=_announce)
+    except LaunchFailed as failed:
+        failure = failed.failure
+        raise LaunchError(
+            f"the server never became ready: {failure.kind}: {failure.evidence}",
+            hint=failure.remedy,
+        ) from None
+    with server:
+        return _measure(server, request)
+
+
+def _announce(text: str) -> None:
+    with suppress(OSError):  # nobody watches any more
+        click.echo(text, err=True)
 
 
 def _measure(server: RunningServer, request: _Request) -> TrialRecord:

@@ -141,11 +141,12 @@ def _tune(campaign: Campaign) -> str:
         with progress:
             return campaign.run(show)
     except Interrupted:
-        click.echo(
-            "stopped: no server is left, and every finished trial is kept; "
-            "the same command goes on from here",
-            err=True,
-        )
+        with suppress(OSError):  # the terminal may be what ended it
+            click.echo(
+                "stopped: no server is left, and every finished trial is kept; "
+                "the same command goes on from here",
+                err=True,
+            )
         raise
     finally:
         _leave_picture(campaign)

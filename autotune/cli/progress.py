@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,8 @@ class LiveProgress:
 
     def __exit__(self, *exception: object) -> None:
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):  # its terminal is gone
+                self._live.stop()
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -143,20 +144,26 @@ def phase_progress() -> Iterator[Listener]:
     from rich.live import Live
 
     began, console = time.monotonic(), Console(stderr=True, highlight=False)
-    with Live("", console=console, refresh_per_second=8, transient=True) as live:
+    live = Live("", console=console, refresh_per_second=8, transient=True)
 
-        def show(event: Event) -> None:
-            if isinstance(event, PhaseProgress):
-                elapsed = words.clock(time.monotonic() - began)
-                bar = _bar(event.done_frac)
-                live.update(f"measuring {event.load}  {bar}{elapsed}")
+    def show(event: Event) -> None:
+        if isinstance(event, PhaseProgress):
+            elapsed = words.clock(time.monotonic() - began)
+            bar = _bar(event.done_frac)
+            live.update(f"measuring {event.load}  {bar}{elapsed}")
 
+    live.start()
+    try:
         yield show
+    finally:
+        with suppress(OSError):  # its terminal is gone
+            live.stop()
 
 
 def _say_phase(event: Event) -> None:
     if isinstance(event, PhaseMeasured):
-        click.echo(_phase(event), err=True)
+        with suppress(OSError):  # nobody watches any more
+            click.echo(_phase(event), err=True)
 
 
 def _phase(event: PhaseMeasured) -> str:

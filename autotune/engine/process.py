@@ -12,11 +12,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -41,6 +42,7 @@ MARKER = "AUTOTUNE_TRIAL"
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.02
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def new_marker(label: str) -> str:
@@ -122,16 +124,17 @@ class ServerProcess:
             # Python 3.12 warns of preexec_fn beside threads; ours takes no lock.
             warnings.simplefilter("ignore", DeprecationWarning)
             try:
-                _Child(
-                    self,
-                    argv,
-                    stdin=source,
-                    stdout=self._recorder.output,
-                    stderr=subprocess.STDOUT,
-                    env=variables,
-                    start_new_session=True,
-                    preexec_fn=_die_with(os.getpid()),
-                )
+                with _signals_held():
+                    _Child(
+                        self,
+                        argv,
+                        stdin=source,
+                        stdout=self._recorder.output,
+                        stderr=subprocess.STDOUT,
+                        env=variables,
+                        start_new_session=True,
+                        preexec_fn=_die_with(os.getpid()),
+                    )
             finally:
                 self._recorder.handed_over()
 
@@ -340,6 +343,30 @@ def _wait(done: Callable[[], bool], limit_s: float) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Lets the program's handlers wait until the block is done.
+
+    What a handler raises while Python forks is lost: Python runs hooks then (``logging`` has some),
+    and passes over their exceptions.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no handler runs here
+        return
+    came: list[int] = []
+    handlers = {signum: signal.getsignal(signum) for signum in _SIGNALS}
+    held = {signum: handler for signum, handler in handlers.items() if callable(handler)}
+    for signum in held:
+        signal.signal(signum, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for signum, handler in held.items():
+            signal.signal(signum, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _die_with(tuner: int) -> Callable[[], None] | None:

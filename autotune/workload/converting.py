@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from autotune.errors import WorkloadError
 from autotune.workload.lengths import Corpus, LengthSession, Recorded
@@ -36,7 +35,8 @@ def write_sessions(
         raise WorkloadError(f"there is no folder {target.parent}")
     corpus = Corpus(seed)
     n_written = 0
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as part:
+    # One name for every attempt: what a kill leaves is replaced by the next one.
+    with (target.parent / f".{target.name}.part").open("wb") as part:
         try:
             for session in islice(sessions, limit):
                 whole = corpus.session(session) if isinstance(session, LengthSession) else session

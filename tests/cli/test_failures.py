@@ -116,4 +116,5 @@ def test_a_baseline_with_an_unknown_flag_ends_with_4_and_names_it(tmp_path: Path
 def test_measure_of_a_command_that_cannot_start_ends_with_4(tmp_path: Path) -> None:
     done = autotune("measure", "--", *serve_words(fraction="0.5"), cwd=tmp_path)
     assert done.returncode == 4
-    assert "server.log" in complaint(done)
+    assert "; its log: autotune-measure.log" in complaint(done)
+    assert "Not enough memory" in (tmp_path / "autotune-measure.log").read_text()

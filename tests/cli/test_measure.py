@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from .commands import autotune, complaint, environment, read_until, serve_words, serving, started
+from .commands import (
+    autotune,
+    complaint,
+    environment,
+    no_server_left,
+    read_until,
+    serve_words,
+    serving,
+    started,
+    wait_until,
+)
 
 QUICK = ("--workload", "agentic-short", "--seconds", "20", "--precision", "0.1")
 NOWHERE = "http://127.0.0.1:9"
@@ -322,16 +332,21 @@ def temporary(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
 @pytest.mark.parametrize("until", ["loading weights", "ready after"])
-def test_a_signal_leaves_no_folder_of_a_launch(tmp_path: Path, temporary: Path, until: str) -> None:
+def test_a_signal_leaves_no_folder_of_a_launch(
+    tmp_path: Path, temporary: Path, until: str, signum: signal.Signals
+) -> None:
     env = environment(TMPDIR=str(temporary))
     serve = serve_words("--startup-speed", "60", speed=10)
     with started("measure", "--", *serve, cwd=tmp_path, env=env) as child:
         read_until(child, stderr=until)
-        child.send_signal(signal.SIGINT)
+        assert list(temporary.iterdir())
+        child.send_signal(signum)
         child.communicate(timeout=30)
-    assert child.returncode == 130
-    assert list(temporary.iterdir()) == []
+    assert child.returncode == (130 if signum == signal.SIGINT else -signum)
+    assert wait_until(lambda: not list(temporary.iterdir()), 10.0)
+    assert no_server_left(tmp_path)
 
 
 def test_the_log_of_a_launch_stays_where_its_measurement_failed_and_is_named(
@@ -342,9 +357,9 @@ def test_the_log_of_a_launch_stays_where_its_measurement_failed_and_is_named(
     words = ("measure", "--concurrency", "2", "--workload", short)
     done = autotune(*words, "--", *serve_words(), cwd=tmp_path, env=env)
     assert done.returncode == 5
-    (folder,) = temporary.iterdir()
-    assert f"; its log: {folder / 'server.log'}" in complaint(done)
-    assert "fired up" in (folder / "server.log").read_text()
+    assert list(temporary.iterdir()) == []
+    assert "; its log: autotune-measure.log" in complaint(done)
+    assert "fired up" in (tmp_path / "autotune-measure.log").read_text()
 
 
 def test_a_command_that_cannot_be_run_leaves_no_folder(tmp_path: Path, temporary: Path) -> None:
