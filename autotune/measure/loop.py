@@ -32,7 +32,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     handlers = _handlers()
     try:
         with asyncio.Runner(loop_factory=_factory()) as runner:
-            return runner.run(_heeding(work, handlers, came))
+            result = runner.run(_heeding(work, handlers, came))
+        if not came:  # else the work ended just before it could be cut off
+            return result
     except asyncio.CancelledError:
         if not came:
             raise

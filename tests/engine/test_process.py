@@ -142,6 +142,36 @@ def test_no_watchdog_and_no_recorder_outlives_its_server(start: Start) -> None:
     assert not watching & _children()
 
 
+IN_A_FORK = """
+import os, signal, sys
+from pathlib import Path
+from autotune.engine.process import ServerProcess
+from autotune.errors import Interrupted
+
+def interrupt(signum, frame):
+    raise Interrupted(signum)
+
+def hook():
+    signal.raise_signal(signal.SIGHUP)
+
+signal.signal(signal.SIGHUP, interrupt)
+os.register_at_fork(after_in_parent=hook)
+try:
+    ServerProcess([sys.executable, "-c", "import time; time.sleep(60)"], log=Path(sys.argv[1]))
+except Interrupted as signal_came:
+    print("interrupted by", signal_came.signum)
+print("and the handler is back", signal.getsignal(signal.SIGHUP) is interrupt)
+"""
+
+
+def test_a_signal_in_the_middle_of_a_fork_is_not_lost(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_FORK, str(tmp_path / "log")],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout == "interrupted by 1\nand the handler is back True\n", done.stderr
+
+
 def _children() -> set[int]:
     return {child.pid for child in psutil.Process().children()}
 

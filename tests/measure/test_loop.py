@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 
 import pytest
@@ -73,3 +74,21 @@ def test_a_failure_of_the_work_comes_out() -> None:
 
     with pytest.raises(ValueError, match="of the work"):
         run(work())
+
+
+def test_a_signal_that_comes_as_the_work_ends_is_not_lost() -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    async def work() -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(30)
+        return "done"
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        with pytest.raises(Interrupted):
+            run(work())
+    finally:
+        signal.signal(signal.SIGTERM, before)
