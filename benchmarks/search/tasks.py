@@ -48,8 +48,16 @@ def run_all(tasks: list[Task], n_jobs: int) -> Iterator[list[Run]]:
     if n_jobs == 1:
         yield from map(play_all, tasks)
         return
-    os.environ |= dict.fromkeys(_ONE_THREAD, "1")
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(n_jobs, mp_context=context) as pool:
-        for done in as_completed([pool.submit(play_all, task) for task in tasks]):
-            yield done.result()
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ |= dict.fromkeys(_ONE_THREAD, "1")  # read where numpy is imported: in the children
+    try:
+        with ProcessPoolExecutor(n_jobs, mp_context=context) as pool:
+            for done in as_completed([pool.submit(play_all, task) for task in tasks]):
+                yield done.result()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
