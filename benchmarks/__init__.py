@@ -1,1 +1,1 @@
-"""Measures the measuring client: against the truth, against other clients, and at its limits."""
+"""Measures the measuring client (truth, cost, limits) and the samplers (``search``)."""
