@@ -26,6 +26,20 @@ def expected_improvement(means: Array, sd: Array, incumbent: Array) -> Array:
     return np.asarray((gain * ndtr(z) + sd * density).mean(axis=0))
 
 
+def value_of_replicate(mean: Array, sd: Array, rival: Array) -> Array:
+    """What another launch of a configuration in hand may bring: it may change which one is best.
+
+    Args:
+        mean: its score, shape (n,).
+        sd: how far that may move.
+        rival: best score of all other configurations in hand, shape (n,).
+    """
+    apart = np.abs(mean - rival)
+    z = apart / sd
+    density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+    return np.asarray(sd * density - apart * ndtr(-z))
+
+
 def told_by_a_launch(sd: Array, noise: float) -> Array:
     """How far the estimate would move, from its own standard deviation and that of a launch.
 

@@ -20,6 +20,7 @@ from autotune.search.acquisition import (
     expected_improvement,
     per_minute,
     told_by_a_launch,
+    value_of_replicate,
 )
 from autotune.search.knowledge import Knowledge
 from autotune.search.memory import MEMORY_KINDS, USUAL_FRACTION, learn_memory
@@ -99,7 +100,7 @@ class SpeculativeSampler(BaseSampler):
         flags, predictions = known.candidates()
         if not flags:
             return dict(self._least_launched(known))
-        return dict(flags[int(np.argmax(self._worth(known, predictions)))])
+        return dict(flags[int(np.argmax(self._worth(known, flags, predictions)))])
 
     def _entropy(self, number: int) -> list[int]:
         return [self._seed or 0, number]
@@ -146,13 +147,13 @@ class SpeculativeSampler(BaseSampler):
 
     # ---- with something to learn from ---------------------------------------------------------
 
-    def _worth(self, known: Knowledge, predictions: Predictions) -> Array:
+    def _worth(self, known: Knowledge, flags: Sequence[Flags], predictions: Predictions) -> Array:
         """Of each candidate: the gain it may bring, for each minute it may take."""
         n_measured = len(known.surrogate.measured)
         if n_measured >= _FRONT_FROM and n_measured % 2:
             gain = _front_gain(known, predictions)
         else:
-            gain = _score_gain(known, predictions)
+            gain = _score_gain(known, flags, predictions)
         ended = known.surrogate.ended
         whole = [o.minutes for o in ended if o.minutes and o.outcome == "measured"]
         failed = [o.minutes for o in ended if o.minutes and o.outcome == "failed"]
@@ -174,11 +175,22 @@ class SpeculativeSampler(BaseSampler):
         return kept[min(inside, key=lambda i: (launches[i], -means[i]))].flags
 
 
-def _score_gain(known: Knowledge, predictions: Predictions) -> Array:
-    _, held = known.in_hand()
-    incumbent = held.score(known.weight).max(axis=1)
+def _score_gain(known: Knowledge, flags: Sequence[Flags], predictions: Predictions) -> Array:
+    """Expected improvement where nothing was launched, the worth of a replicate elsewhere."""
+    kept, held = known.in_hand()
+    scores = predictions.score(known.weight)
     sd = told_by_a_launch(predictions.score_sd(known.weight), _NOISE)
-    return expected_improvement(predictions.score(known.weight), sd, incumbent)
+    in_hand = held.score(known.weight)
+    gain = expected_improvement(scores, sd, in_hand.max(axis=1))
+    means = in_hand.mean(axis=0)
+    place = {flag_key(o.flags): i for i, o in enumerate(kept)}
+    for i, each in enumerate(flags):
+        at = place.get(flag_key(each))
+        if at is not None:
+            rival = np.delete(means, at).max(initial=-np.inf)
+            again = value_of_replicate(means[at : at + 1], sd[i : i + 1], np.array([rival]))
+            gain[i] = again[0] if np.isfinite(rival) else 0.0
+    return gain
 
 
 def _front_gain(known: Knowledge, predictions: Predictions) -> Array:
