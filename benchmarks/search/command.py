@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -57,6 +58,8 @@ def command(
     plot_path: Path | None,
 ) -> None:
     """Exit code 1 where the default sampler misses a bar."""
+    if plot_path and plot_path.suffix != ".html" and not importlib.util.find_spec("kaleido"):
+        raise click.UsageError("pictures need kaleido, which is not installed: write .html")
     if quick:
         seeds, trials = min(seeds, 2), min(trials, 15)
     chosen = _chosen_samplers(samplers)
