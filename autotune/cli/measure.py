@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -254,16 +252,14 @@ def _check_writable(output: Path) -> None:
     """
     from autotune.errors import UsageError
 
-    folder = output.parent
-    if output.is_dir():
-        reason = errno.EISDIR
-    elif not folder.is_dir():
-        reason = errno.ENOTDIR if folder.exists() else errno.ENOENT
-    elif not os.access(output if output.exists() else folder, os.W_OK):
-        reason = errno.EACCES
-    else:
-        return
-    raise UsageError(f"cannot write {output}: {os.strerror(reason)}")
+    is_new = not output.exists()
+    try:
+        with output.open("ab"):
+            pass
+        if is_new:
+            output.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
 
 
 def _measure_url(url: str, key: str | None, request: _Request) -> TrialRecord:
