@@ -170,8 +170,10 @@ class _Run:
         return child
 
     def _start(self, out: int, *, own_terminal: bool = False) -> subprocess.Popen[bytes]:
-        def take_terminal() -> None:
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        def prepare() -> None:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # this may run under nohup
+            if own_terminal:
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
         return subprocess.Popen(
             [sys.executable, "-m", "autotune", *_COMMANDS[self._case.command]],
@@ -181,7 +183,7 @@ class _Run:
             stdout=out,
             stderr=out,
             start_new_session=True,
-            preexec_fn=take_terminal if own_terminal else None,
+            preexec_fn=prepare,
         )
 
     def _environment(self) -> dict[str, str]:

@@ -12,6 +12,10 @@ from autotune.errors import Interrupted
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def _is_ignored(signum: signal.Signals) -> bool:
+    return signal.getsignal(signum) is signal.SIG_IGN
+
+
 class Interrupts:
     """Turns SIGINT, SIGTERM and SIGHUP into ``Interrupted``, raised in the main thread.
 
@@ -25,8 +29,12 @@ class Interrupts:
 
     @contextmanager
     def active(self) -> Iterator[Interrupts]:
-        """Handles the signals inside the block and restores the old handlers after it."""
-        before = {signum: signal.signal(signum, self._on_signal) for signum in _SIGNALS}
+        """Handles the signals inside the block and restores the old handlers after it.
+
+        A SIGHUP that is ignored stays so: that is what ``nohup`` asks for.
+        """
+        signals = [s for s in _SIGNALS if s != signal.SIGHUP or not _is_ignored(s)]
+        before = {signum: signal.signal(signum, self._on_signal) for signum in signals}
         try:
             yield self
         finally:

@@ -68,3 +68,13 @@ def test_the_handlers_of_before_are_restored() -> None:
     with Interrupts().active():
         assert [signal.getsignal(signum) for signum in SIGNALS] != before
     assert [signal.getsignal(signum) for signum in SIGNALS] == before
+
+
+def test_nohup_is_heeded() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupts().active():
+            signal.raise_signal(signal.SIGHUP)
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
