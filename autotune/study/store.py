@@ -23,7 +23,15 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.core.objective import DIRECTIONS, LATENCY, THROUGHPUT
-from autotune.core.trial import Failure, FailureKind, Flags, Interval, TrialRecord, record_from
+from autotune.core.trial import (
+    Failure,
+    FailureKind,
+    Flags,
+    Interval,
+    TrialRecord,
+    record_from,
+    record_from_json,
+)
 from autotune.errors import StudyError, UsageError, nearest
 from autotune.study.journal import drop_unfinished_line, open_journal
 
@@ -184,19 +192,22 @@ class StudyStore:
     def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
         """Stores the record, then closes the trial: complete with two values, or failed."""
         self.write_record(record)
-        trial.set_user_attr("record", record.to_dict())
+        self._close(study, trial.number, trial._trial_id, record)
+
+    def _close(self, study: optuna.Study, number: int, trial_id: int, record: TrialRecord) -> None:
+        storage: BaseStorage = study._storage
+        storage.set_trial_user_attr(trial_id, "record", record.to_dict())
         for name, value in _headline(record).items():
-            trial.set_user_attr(name, value)
+            storage.set_trial_user_attr(trial_id, name, value)
         if record.constraints:
             # The list form: Optuna reads both forms, its dashboard (0.21) only this one.
-            trial.storage.set_trial_system_attr(
-                trial._trial_id, "constraints", list(record.constraints.values())
-            )
+            limits = list(record.constraints.values())
+            storage.set_trial_system_attr(trial_id, "constraints", limits)
         values = self._values(study, record)
         if values is None:
-            study.tell(trial, state=TrialState.FAIL)
+            study.tell(number, state=TrialState.FAIL)
         else:
-            study.tell(trial, [values[name].value for name in (LATENCY, THROUGHPUT)])
+            study.tell(number, [values[name].value for name in (LATENCY, THROUGHPUT)])
 
     def _values(self, study: optuna.Study, record: TrialRecord) -> Mapping[str, Interval] | None:
         """Its own, or those of the trial it refers to: Optuna knows no references."""
@@ -221,21 +232,33 @@ class StudyStore:
         return [record for record in found if record is not None]
 
     def close_stale(self, study: optuna.Study) -> list[TrialRecord]:
-        """Fails the trials that a dead tuner left running. Call it only inside ``exclusive``."""
+        """Closes the trials that a dead tuner left running. Call it only inside ``exclusive``.
+
+        They have failed, but for one whose record was written and only not told.
+        """
         closed = []
         for frozen in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            record = interrupted_record(
-                frozen.number, frozen.user_attrs.get("flags", {}), "the tuner ended without a word"
-            )
-            self._close(study, frozen, record)
+            record = self._left_by(frozen)
+            if record is None:
+                flags = frozen.user_attrs.get("flags", {})
+                record = interrupted_record(frozen.number, flags, "the tuner ended without a word")
+                self.write_record(record)
+            self._close(study, frozen.number, frozen._trial_id, record)
             closed.append(record)
         return closed
 
-    def _close(self, study: optuna.Study, frozen: FrozenTrial, record: TrialRecord) -> None:
-        storage: BaseStorage = study._storage
-        storage.set_trial_user_attr(frozen._trial_id, "record", record.to_dict())
-        self.write_record(record)
-        study.tell(frozen.number, state=TrialState.FAIL)
+    def _left_by(self, frozen: FrozenTrial) -> TrialRecord | None:
+        """The record that a running trial has on disk; None where it has none of its own."""
+        path = self.trial_directory(frozen.number) / "record.json"
+        try:
+            record, written_s = record_from_json(path.read_bytes()), path.stat().st_mtime
+        except OSError:
+            return None
+        asked: Flags = frozen.user_attrs.get("flags", {})
+        began = frozen.datetime_start
+        if record is None or began is None or written_s < began.timestamp():
+            return None
+        return record if record.flags.items() >= asked.items() else None
 
 
 def _make_folder(path: Path) -> None:

@@ -148,6 +148,31 @@ def test_stale_trials_are_failed_as_interrupted(store: StudyStore) -> None:
     assert json.loads((store.trial_directory(0) / "record.json").read_bytes())["status"] == "failed"
 
 
+def test_a_trial_that_was_measured_and_not_told_is_told(store: StudyStore) -> None:
+    study = store.create(sampler())
+    study.ask().set_user_attr("flags", chain(4))
+    measured = record_of(0, {**chain(4), "mem_fraction_static": 0.8}, (1.5, 300.0))
+    store.write_record(measured)  # and killed
+    assert store.close_stale(store.open()) == [measured]
+    assert store.records(store.open()) == [measured]
+    (told,) = store.open().trials
+    assert told.values == [1.5, 300.0]
+
+
+@pytest.mark.parametrize("left", ["other flags", "an older study", "half a file"])
+def test_a_record_of_another_trial_is_not_taken_for_it(store: StudyStore, left: str) -> None:
+    study = store.create(sampler())
+    study.ask().set_user_attr("flags", chain(4))
+    store.write_record(record_of(0, chain(3 if left == "other flags" else 4), (1.5, 300.0)))
+    path = store.trial_directory(0) / "record.json"
+    if left == "an older study":
+        os.utime(path, (0, 0))
+    if left == "half a file":
+        path.write_bytes(path.read_bytes()[:100])
+    (closed,) = store.close_stale(store.open())
+    assert closed.failure is not None and closed.failure.kind is FailureKind.INTERRUPTED
+
+
 def test_an_interrupted_record_has_no_value() -> None:
     record = interrupted_record(3, chain(2), "signal 2")
     assert record.objectives is None and record.status == "failed"
