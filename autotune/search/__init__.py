@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from autotune.search.recommend import Recommendation, recommend
 from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted
+from autotune.search.simple import (
+    SAMPLERS,
+    AnySampler,
+    GaussianProcessSampler,
+    GridSampler,
+    Proposer,
+    RandomSampler,
+    SweepSampler,
+    sampler_named,
+)
 from autotune.search.speculative import SpeculativeSampler
 from autotune.search.walls import MemoryWalls
 
 __all__ = [
+    "SAMPLERS",
+    "AnySampler",
     "CanonicalTPESampler",
+    "GaussianProcessSampler",
+    "GridSampler",
     "MemoryWalls",
+    "Proposer",
+    "RandomSampler",
     "Recommendation",
     "SpaceExhausted",
     "SpeculativeSampler",
+    "SweepSampler",
     "recommend",
+    "sampler_named",
 ]

@@ -15,7 +15,8 @@ import autotune.search
 from autotune.core.objective import DIRECTIONS, LATENCY, THROUGHPUT, Objective
 from autotune.core.pareto import Point, hypervolume
 from autotune.core.trial import Flags
-from benchmarks.search.samplers import BY_MODEL, SAMPLERS, observed
+from autotune.search import sampler_named
+from benchmarks.search.samplers import BY_MODEL, observed
 from benchmarks.search.world import (
     World,
     best_hypervolume,
@@ -103,7 +104,7 @@ def play(world: World, sampler: str, objective: Objective, n_trials: int) -> Run
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     judge = _Judge(world, objective.latency_weight)
-    made = SAMPLERS[sampler](world.space, objective, world.seed)
+    made = sampler_named(sampler, world.space, objective, seed=world.seed)
     study = optuna.create_study(directions=DIRECTIONS, sampler=made)
     study.enqueue_trial({name: world.baseline[name] for name in world.space.parameters})
     regrets, volumes, minutes = list[float](), list[float](), list[float]()

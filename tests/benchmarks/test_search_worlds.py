@@ -10,9 +10,9 @@ import pytest
 
 from autotune.core.objective import LATENCY, PRESETS, THROUGHPUT
 from autotune.core.trial import Flags, FlagValue, record_from
+from autotune.search import SAMPLERS
 from benchmarks.search.families import FAMILIES, OWN, SHIPPED
 from benchmarks.search.play import FAILS, GOOD, Run, play
-from benchmarks.search.samplers import SAMPLERS
 from benchmarks.search.tables import by_world, overview, percentile, plain, set_of, worlds_of
 from benchmarks.search.tasks import world_named
 from benchmarks.search.world import World, best_hypervolume, best_score, plain_score, point_of
