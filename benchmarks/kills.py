@@ -52,8 +52,8 @@ _COMMANDS = {
     ),
     "measure": ("measure", "--concurrency", "1,8", "--", *_SERVE),
 }
-_SPAN_S = 9.0
-"""Moments are drawn from this time after the start: about as long as a run takes."""
+_SPAN_S = 6.0
+"""Moments are drawn from this time after the start: a run takes a little longer."""
 _END_S = 30.0
 _GONE_S = 15.0
 _RESUME_S = 120.0
