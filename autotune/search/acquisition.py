@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
@@ -26,18 +28,18 @@ def expected_improvement(means: Array, sd: Array, incumbent: Array) -> Array:
     return np.asarray((gain * ndtr(z) + sd * density).mean(axis=0))
 
 
-def value_of_replicate(mean: Array, sd: Array, rival: Array) -> Array:
+def value_of_replicate(mean: float, sd: float, rival: float) -> float:
     """What another launch of a configuration in hand may bring: it may change which one is best.
 
     Args:
-        mean: its score, shape (n,).
+        mean: its score.
         sd: how far that may move.
-        rival: best score of all other configurations in hand, shape (n,).
+        rival: best score of all other configurations in hand.
     """
-    apart = np.abs(mean - rival)
+    apart = abs(mean - rival)
     z = apart / sd
-    density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-    return np.asarray(sd * density - apart * ndtr(-z))
+    density = math.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
+    return sd * density - apart * float(ndtr(-z))
 
 
 def told_by_a_launch(sd: Array, noise: float) -> Array:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from autotune.space import SearchSpace
 from autotune.space.rules import MEMORY
 
 Array = npt.NDArray[np.float64]
-Index = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
 
 N_DRAWS = 48
 _SURVIVALS = (0.98, 0.93, 0.85, 0.7, 0.5)
@@ -31,23 +30,34 @@ MAX_LAUNCHES = 2
 """Of one configuration: a third launch teaches less than another configuration."""
 _MAX_TREE_LAUNCHES = 4
 _SAME_FRACTION = 0.015
+_FEW = 2000
 
 
 @dataclass(slots=True)
 class Catalogue:
-    """The configurations of a space with all that can be computed of them once."""
+    """The configurations of a space with all that can be computed of them once.
+
+    Attributes:
+        rest: equal for configurations that differ in the fraction only.
+        numbers: those numbers.
+    """
 
     encoder: Encoder
     pool: Pool
     features: Features
     fraction: Array
     draft: Array
+    rest: npt.NDArray[np.int64]
+    numbers: dict[FlagKey, int]
 
     @classmethod
     def of(cls, encoder: Encoder, pool: Pool) -> Catalogue:
         flags = pool.configurations
         draft = np.array([triple_of(f)[2] for f in flags], dtype=np.float64)
-        return cls(encoder, pool, encoder.features(flags), fractions(flags, USUAL_FRACTION), draft)
+        numbers: dict[FlagKey, int] = {}
+        rest = np.array([numbers.setdefault(_rest(f), len(numbers)) for f in flags], dtype=np.int64)
+        features, fraction = encoder.features(flags), fractions(flags, USUAL_FRACTION)
+        return cls(encoder, pool, features, fraction, draft, rest, numbers)
 
     @classmethod
     def sampled(
@@ -80,7 +90,6 @@ class Knowledge:
         self.surrogate = Surrogate(encoder, seen, self.rng, N_DRAWS)
         measured = [o.flags for o in self.surrogate.measured]
         self.catalogue = whole or Catalogue.sampled(encoder, self._good(measured), self.rng)
-        self._launches = Counter(flag_key(o.flags) for o in self.seen)
 
     @property
     def weight(self) -> float:
@@ -99,6 +108,7 @@ class Knowledge:
 
     # ---- configurations in hand ---------------------------------------------------------------
 
+    @cached_property
     def in_hand(self) -> tuple[list[Observation], Predictions]:
         """Measured configurations that keep the constraints, once each, and what is known of them.
 
@@ -117,22 +127,18 @@ class Knowledge:
 
     # ---- where to go next ---------------------------------------------------------------------
 
+    @cached_property
     def candidates(self) -> tuple[list[Flags], Predictions]:
-        """Configurations worth a thought; none that was launched often enough or must die."""
-        index = self._worth_a_thought()
+        """Configurations worth a thought; none that was launched often enough or died."""
+        index = np.flatnonzero(self._worth_a_thought() & ~self._taken())
         flags = [self.catalogue.pool.configurations[i] for i in index]
-        free = [i for i, each in enumerate(flags) if not self._is_taken(each)]
-        flags = [flags[i] for i in free]
-        if not flags:
-            return [], self._predict([o.flags for o in self.surrogate.measured[:1]])
-        features = self.catalogue.features.at(index[np.array(free, dtype=np.intp)])
-        return flags, self.surrogate.predict(flags, features)
+        return flags, self.surrogate.predict(flags, self.catalogue.features.at(index))
 
-    def _worth_a_thought(self) -> Index:
+    def _worth_a_thought(self) -> Mask:
         """All of the catalogue, but of the fractions only those near the wall and those in use."""
         catalogue = self.catalogue
-        if MEMORY not in self.space.parameters or len(catalogue.pool.configurations) < 2000:
-            return np.arange(len(catalogue.pool.configurations), dtype=np.intp)
+        if MEMORY not in self.space.parameters or catalogue.fraction.size < _FEW:
+            return np.ones(catalogue.fraction.size, dtype=bool)
         lives = memory_survival(self.surrogate.memory, catalogue.fraction, catalogue.draft)
         keep = np.zeros(lives.size, dtype=bool)
         for draft in np.unique(catalogue.draft):
@@ -142,43 +148,34 @@ class Knowledge:
                 if enough.any():
                     keep |= enough & (catalogue.fraction == catalogue.fraction[enough].max())
         used = {self._fraction(o.flags) for o in self.surrogate.measured[-6:]}
-        keep |= np.isin(catalogue.fraction, list(used)) & (lives > 0.3)
-        return np.flatnonzero(keep)
+        return keep | (np.isin(catalogue.fraction, list(used)) & (lives > 0.3))
 
     @staticmethod
     def _fraction(flags: Flags) -> float:
         value = flags.get(MEMORY)
         return float(value) if isinstance(value, int | float) else USUAL_FRACTION
 
-    def _is_taken(self, flags: Flags) -> bool:
-        """Launched often enough, running, or dead before."""
-        key = flag_key(flags)
-        if key in self._closed:
-            return True
-        if self._launches[key] >= MAX_LAUNCHES:
-            return True
-        near, tree = self._near_launches(flags)
-        return near >= MAX_LAUNCHES or tree >= _MAX_TREE_LAUNCHES
-
-    @property
-    def _closed(self) -> set[FlagKey]:
-        return {flag_key(o.flags) for o in self.seen if o.outcome != "measured"}
-
-    def _near_launches(self, flags: Flags) -> tuple[int, int]:
-        """(launches of these flags near this fraction, at any fraction)."""
+    def _taken(self) -> Mask:
+        """Launched often enough, at this fraction or one beside it; running, or dead before."""
+        catalogue = self.catalogue
+        own = catalogue.encoder.features([o.flags for o in self.seen]).own
+        gone = np.array([o.outcome != "measured" for o in self.seen], dtype=bool)
+        numbers, launches = np.unique(own, return_counts=True)
+        taken = np.isin(catalogue.features.own, own[gone])
+        taken |= np.isin(catalogue.features.own, numbers[launches >= MAX_LAUNCHES])
         if MEMORY not in self.space.parameters:
-            return 0, 0
-        known = self._by_rest.get(_rest(flags), ())
-        at = self._fraction(flags)
-        return sum(abs(f - at) < _SAME_FRACTION for f in known), len(known)
-
-    @property
-    def _by_rest(self) -> dict[FlagKey, list[float]]:
-        found: dict[FlagKey, list[float]] = {}
+            return np.asarray(taken)
+        alive: dict[int, list[float]] = {}
         for o in self.seen:
-            if o.outcome != "failed":
-                found.setdefault(_rest(o.flags), []).append(self._fraction(o.flags))
-        return found
+            rest = catalogue.numbers.get(_rest(o.flags))
+            if rest is not None and o.outcome != "failed":
+                alive.setdefault(rest, []).append(self._fraction(o.flags))
+        for rest, launched in alive.items():
+            here = np.flatnonzero(catalogue.rest == rest)
+            near = np.abs(catalogue.fraction[here, None] - np.array(launched)) < _SAME_FRACTION
+            often = len(launched) >= _MAX_TREE_LAUNCHES
+            taken[here] |= often | (near.sum(axis=1) >= MAX_LAUNCHES)
+        return np.asarray(taken)
 
 
 def _rest(flags: Flags) -> FlagKey:

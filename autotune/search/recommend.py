@@ -77,7 +77,7 @@ def recommend(
 
 def recommended(known: Knowledge) -> Recommendation:
     """As ``recommend``, from what was already learned."""
-    kept, predictions = known.in_hand()
+    kept, predictions = known.in_hand
     scores = predictions.score(known.weight)
     means = scores.mean(axis=0)
     tied = np.flatnonzero(means >= means.max() - TIE)
@@ -101,7 +101,7 @@ def recommended(known: Knowledge) -> Recommendation:
 
 def _further_gain(known: Knowledge, chosen: Array, chosen_sd: float) -> Array:
     """Draws of how far the best configuration that lives lies above the chosen one, at least 0."""
-    flags, predictions = known.candidates()
+    flags, predictions = known.candidates
     if not flags:
         return np.zeros(chosen.size)
     scores, sd = predictions.score(known.weight), predictions.score_sd(known.weight)

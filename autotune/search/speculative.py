@@ -97,7 +97,7 @@ class SpeculativeSampler(BaseSampler):
         if not any(o.outcome == "measured" for o in seen):
             return dict(self._first(seen, np.random.default_rng(self._entropy(number))))
         known = Knowledge(self._space, self._objective, seen, self._entropy(number))
-        flags, predictions = known.candidates()
+        flags, predictions = known.candidates
         if not flags:
             return dict(self._least_launched(known))
         return dict(flags[int(np.argmax(self._worth(known, flags, predictions)))])
@@ -166,7 +166,7 @@ class SpeculativeSampler(BaseSampler):
 
     def _least_launched(self, known: Knowledge) -> Flags:
         """Of the configurations that lived, the one with the fewest launches, the best first."""
-        kept, predictions = known.in_hand()
+        kept, predictions = known.in_hand
         means = predictions.score(known.weight).mean(axis=0)
         launches = [sum(flag_key(o.flags) == flag_key(k.flags) for o in known.seen) for k in kept]
         inside = [i for i, o in enumerate(kept) if self._space.contains(o.flags)]
@@ -177,7 +177,7 @@ class SpeculativeSampler(BaseSampler):
 
 def _score_gain(known: Knowledge, flags: Sequence[Flags], predictions: Predictions) -> Array:
     """Expected improvement where nothing was launched, the worth of a replicate elsewhere."""
-    kept, held = known.in_hand()
+    kept, held = known.in_hand
     scores = predictions.score(known.weight)
     sd = told_by_a_launch(predictions.score_sd(known.weight), _NOISE)
     in_hand = held.score(known.weight)
@@ -187,15 +187,16 @@ def _score_gain(known: Knowledge, flags: Sequence[Flags], predictions: Predictio
     for i, each in enumerate(flags):
         at = place.get(flag_key(each))
         if at is not None:
-            rival = np.delete(means, at).max(initial=-np.inf)
-            again = value_of_replicate(means[at : at + 1], sd[i : i + 1], np.array([rival]))
-            gain[i] = again[0] if np.isfinite(rival) else 0.0
+            others = np.delete(means, at)
+            gain[i] = 0.0
+            if others.size:
+                gain[i] = value_of_replicate(float(means[at]), float(sd[i]), float(others.max()))
     return gain
 
 
 def _front_gain(known: Knowledge, predictions: Predictions) -> Array:
     """Expected growth of the hypervolume above a point a little below all that was measured."""
-    _, held = known.in_hand()
+    _, held = known.in_hand
     front = np.column_stack([-held.log_latency.mean(axis=0), held.log_throughput.mean(axis=0)])
     reference = front.min(axis=0) - _REFERENCE
     normals = known.rng.standard_normal((2, *predictions.log_latency.shape))
