@@ -109,7 +109,7 @@ def fractions(configurations: Sequence[Flags], otherwise: float) -> Array:
 
 
 ENUMERABLE = 60_000
-_SAMPLED = 3_000
+_SAMPLED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,11 @@ class Pool:
     def sampled(cls, space: SearchSpace, near: Iterable[Flags], rng: np.random.Generator) -> Pool:
         """Random configurations, and neighbours of good ones: one or two flags moved."""
         found: dict[FlagKey, Flags] = {}
+        ruled = space.tree is not None or space.server is not None or bool(space.fixed)
         values = {name: parameter.values() for name, parameter in space.parameters.items()}
         for _ in range(_SAMPLED):
             point = {name: each[int(rng.integers(len(each)))] for name, each in values.items()}
-            drawn = space.nearest_legal(point)
+            drawn = space.nearest_legal(point) if ruled else point
             found[flag_key(drawn)] = drawn
         for good in near:
             found |= {flag_key(legal): legal for legal in _neighbours(space, good, rng)}

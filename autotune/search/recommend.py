@@ -82,7 +82,7 @@ def recommended(known: Knowledge) -> Recommendation:
     means = scores.mean(axis=0)
     tied = np.flatnonzero(means >= means.max() - TIE)
     chosen = min(tied, key=lambda i: (simplicity(kept[i].flags), -means[i]))
-    gain = _further_gain(known, scores[:, chosen], predictions.score_sd(known.weight)[chosen])
+    gain = _further_gain(known, int(chosen))
     expected, sure = float(np.expm1(gain).mean()), float((gain < np.log1p(_STOP_GAIN)).mean())
     n_measured = len(known.surrogate.measured)
     return Recommendation(
@@ -99,19 +99,21 @@ def recommended(known: Knowledge) -> Recommendation:
     )
 
 
-def _further_gain(known: Knowledge, chosen: Array, chosen_sd: float) -> Array:
-    """Draws of how far the best configuration that lives lies above the chosen one, at least 0."""
+def _further_gain(known: Knowledge, chosen: int) -> Array:
+    """Draws of how far the best configuration that lives lies above the chosen one, at least 0.
+
+    Drawn jointly over the most promising configurations and those in hand: neighbours rise and
+    fall together, strangers do not.
+    """
+    kept, held = known.in_hand
     flags, predictions = known.candidates
-    if not flags:
-        return np.zeros(chosen.size)
-    scores, sd = predictions.score(known.weight), predictions.score_sd(known.weight)
-    promise = scores.mean(axis=0) + sd + scores.std(axis=0)
+    scores = predictions.score(known.weight)
+    promise = scores.mean(axis=0) + predictions.score_sd(known.weight) + scores.std(axis=0)
     order = np.argsort(promise)[::-1][:_CONTENDERS]
-    rng = known.rng
-    lives = rng.random((chosen.size, order.size)) < predictions.survival[order]
-    # One draw of the smooth misfit for all: neighbours rise and fall together.
-    shared = rng.standard_normal((chosen.size, 1))
-    values = scores[:, order] + 0.7 * sd[order] * shared
-    values = np.where(lives, values, -np.inf)
-    base = chosen + 0.7 * chosen_sd * shared[:, 0]
-    return np.asarray(np.maximum(values.max(axis=1) - base, 0.0))
+    looked_at = [kept[chosen].flags, *(flags[i] for i in order)]
+    features = known.catalogue.encoder.features(looked_at)
+    means = np.column_stack([held.score(known.weight)[:, chosen], scores[:, order]])
+    values = means + known.surrogate.score_deviations(features, known.weight)
+    lives = known.rng.random((values.shape[0], order.size)) < predictions.survival[order]
+    best = np.where(lives, values[:, 1:], -np.inf).max(axis=1, initial=-np.inf)
+    return np.asarray(np.maximum(best - values[:, 0], 0.0))

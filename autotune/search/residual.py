@@ -24,6 +24,8 @@ _AMPLITUDES = (0.02, 0.04, 0.08, 0.15)
 _AMPLITUDE_PRIOR = (-3.0, 0.7)
 _OTHER_AMPLITUDE = (-1.9, 0.9)
 _OTHER_LENGTH = (0.0, 0.9)
+ALONE = 0.7
+"""Share of what flags do each alone: effects of single flags are larger than interactions."""
 _OUTLIER = 3.0
 _MAX_FITTED = 250
 
@@ -62,7 +64,7 @@ class Kernel:
         tree = _matern(_distance(a.tree, b.tree, np.ones(a.tree.shape[1])))
         total = self.tree_sd**2 * tree
         if self.lengths.size:
-            other = _matern(_mixed_distance(a, b, self.lengths))
+            other = _other_shape(_squared_apart(a, b), self.lengths)
             total = total + self.other_sd**2 * other * (1.0 + 0.25 * tree)
         return np.asarray(total + self.own_sd**2 * (a.own[:, None] == b.own[None, :]))
 
@@ -77,18 +79,30 @@ def _matern(distance: Array) -> Array:
     return np.asarray((1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled))
 
 
+def _slope(distance: Array) -> Array:
+    """Of the Matern kernel against minus half the squared distance."""
+    return np.asarray((5.0 / 3.0) * (1.0 + _SQRT5 * distance) * np.exp(-_SQRT5 * distance))
+
+
 def _distance(a: Array, b: Array, lengths: Array) -> Array:
     a, b = a / lengths, b / lengths
     squared = (a**2).sum(1)[:, None] + (b**2).sum(1)[None, :] - 2.0 * a @ b.T
     return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
 
 
-def _mixed_distance(a: Features, b: Features, lengths: Array) -> Array:
-    numeric = ~a.categorical
-    squared = _distance(a.other[:, numeric], b.other[:, numeric], lengths[numeric]) ** 2
-    for j in np.flatnonzero(a.categorical):
-        squared = squared + (a.other[:, j, None] != b.other[None, :, j]) / lengths[j] ** 2
-    return np.asarray(np.sqrt(squared))
+def _squared_apart(a: Features, b: Features) -> Array:
+    """Squared distances along each other flag, shape (k, n_a, n_b)."""
+    difference = a.other.T[:, :, None] - b.other.T[:, None, :]
+    category = a.categorical[:, None, None]
+    return np.asarray(np.where(category, difference != 0, difference**2), dtype=np.float64)
+
+
+def _other_shape(apart: Array, lengths: Array) -> Array:
+    """Mostly a sum of what each flag does alone, partly what they do together; 1 at distance 0."""
+    scaled = apart / lengths[:, None, None] ** 2
+    alone = _matern(np.sqrt(scaled)).mean(axis=0)
+    together = _matern(np.sqrt(scaled.sum(axis=0)))
+    return np.asarray(ALONE * alone + (1.0 - ALONE) * together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +125,17 @@ class Process:
         half = solve_triangular(self.factor, cross.T, lower=True)
         variance = np.maximum(self.kernel.variance() - (half**2).sum(0), 1e-10)
         return cross, variance
+
+    def draws(self, at: Features, normals: Array) -> Array:
+        """Joint deviations from the prediction, shape (draws, n_at), from standard normals.
+
+        Of the smooth parts only: what is peculiar to one configuration no model leads to.
+        """
+        smooth = replace(self.kernel, own_sd=0.0)
+        half = solve_triangular(self.factor, smooth.between(at, self.points).T, lower=True)
+        covariance = smooth.between(at, at) - half.T @ half
+        factor = np.linalg.cholesky(covariance + 1e-7 * np.eye(at.own.size))
+        return np.asarray(normals @ factor.T)
 
     def solve(self, residuals: Array) -> Array:
         """``(K + noise)^-1 residuals``; shape (n,) or (n, draws)."""
@@ -158,7 +183,7 @@ def fit_other(kernel: Kernel, points: Features, residual: Array, noise: Array) -
     tree = _matern(_distance(points.tree, points.tree, np.ones(points.tree.shape[1])))
     rest = replace(kernel, other_sd=0.0, lengths=np.zeros(0)).between(points, points)
     rest = rest + np.diag(noise + 1e-8)
-    apart = _squared_apart(points)
+    apart = _squared_apart(points, points)
 
     def loss(u: Array) -> tuple[float, Array]:
         return _other_loss(u, rest, 1.0 + 0.25 * tree, apart, residual)
@@ -171,28 +196,24 @@ def fit_other(kernel: Kernel, points: Features, residual: Array, noise: Array) -
     return replace(kernel, other_sd=float(np.exp(found.x[0])), lengths=np.exp(found.x[1:]))
 
 
-def _squared_apart(points: Features) -> Array:
-    """Squared distances along each other flag, shape (k, n, n)."""
-    difference = points.other.T[:, :, None] - points.other.T[:, None, :]
-    category = points.categorical[:, None, None]
-    return np.asarray(np.where(category, difference != 0, difference**2), dtype=np.float64)
-
-
 def _other_loss(
     u: Array, rest: Array, modulation: Array, apart: Array, residual: Array
 ) -> tuple[float, Array]:
     """Negative log posterior of (ln amplitude, ln lengths), and its gradient."""
-    inverse_squared = np.exp(-2.0 * u[1:])
-    distance = np.sqrt(np.tensordot(inverse_squared, apart, axes=1))
+    lengths = np.exp(u[1:])
     part = np.exp(2.0 * u[0]) * modulation
-    covariance = rest + part * _matern(distance)
+    shape = _other_shape(apart, lengths)
+    covariance = rest + part * shape
     factor = np.linalg.cholesky(covariance)
     alpha = cho_solve((factor, True), residual)
     inverse = cho_solve((factor, True), np.eye(residual.size))
     inner = inverse - np.outer(alpha, alpha)
-    by_distance = part * (5.0 / 3.0) * (1.0 + _SQRT5 * distance) * np.exp(-_SQRT5 * distance)
-    of_lengths = 0.5 * np.tensordot(apart, inner * by_distance, axes=2) * inverse_squared
-    of_amplitude = float((inner * part * _matern(distance)).sum())
+    weighted = inner * part
+    scaled = apart / lengths[:, None, None] ** 2
+    alone = _slope(np.sqrt(scaled)) * scaled / u[1:].size
+    together = _slope(np.sqrt(scaled.sum(axis=0))) * scaled
+    of_lengths = 0.5 * ((ALONE * alone + (1.0 - ALONE) * together) * weighted).sum(axis=(1, 2))
+    of_amplitude = float((weighted * shape).sum())
     off = np.concatenate(
         [
             [(u[0] - _OTHER_AMPLITUDE[0]) / _OTHER_AMPLITUDE[1] ** 2],

@@ -245,6 +245,15 @@ class Surrogate:
             np.ones(n),
         )  # fmt: skip
 
+    def score_deviations(self, features: Features, latency_weight: float) -> Array:
+        """Joint draws of how far scores lie from the mean of each draw, shape (draws, n)."""
+        shape = (self._n_draws, features.own.size)
+        latency, throughput = (
+            process.draws(features, self._rng.standard_normal(shape))
+            for process, _ in self._processes
+        )
+        return (1.0 - latency_weight) * throughput - latency_weight * latency
+
     def _means(
         self, triples: Sequence[tuple[int, int, int]], fraction: Array
     ) -> tuple[Array, Array]:
