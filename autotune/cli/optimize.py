@@ -26,10 +26,17 @@ if TYPE_CHECKING:
 @click.option("--scenario", metavar="NAME", help="Scenario of the simulated server.")
 @click.option("--space", metavar="NAME|FILE", help="Search space [speculative].")
 @click.option("--workload", metavar="NAME", help="Workload [agentic].")
+@click.option(
+    "--sampler", metavar="NAME", help="speculative (default), tpe, gp, random, grid, sweep."
+)
 @click.option("--trials", type=int, metavar="N", help="Launches at most [30].")
 @options.runs_on
 @click.option("--time", "time_s", metavar="2h", help="Wall time at most, of this run.")
 @click.option("--gpu-hours", type=float, metavar="X", help="GPU hours at most, over all runs.")
+@click.option("--target-gain", type=float, metavar="PCT", help="Stop at this gain, in percent.")
+@click.option("--patience", type=int, metavar="N", help="Stop when N launches changed nothing.")
+@click.option("--exhaust", is_flag=True, default=None, help="Use all launches, do not stop early.")
+@click.option("--without-off", is_flag=True, default=None, help="No launch without speculation.")
 @click.option("--latency-concurrency", type=int, metavar="C", help="Requests in flight [1].")
 @click.option("--serving-concurrency", metavar="C,C", help="Requests in flight [16,32].")
 @click.option("--slo", multiple=True, metavar="'M<=X'", help="Limit, such as 'ttft_p95_s<=0.5'.")

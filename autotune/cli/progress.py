@@ -62,6 +62,8 @@ class PlainProgress:
                 flags = " ".join(
                     f"{words.short(k)} {words.value(v)}" for k, v in event.flags.items()
                 )
+                if event.role == "reference":
+                    flags = "the command without speculation"
                 why = f" ({event.reason})" if event.reason else ""
                 return f"{stamp} trial {event.number}: {flags or 'the command as it is'}{why}"
             case StageReached() if event.text:

@@ -8,7 +8,6 @@ import click
 
 from autotune.cli import words
 from autotune.engine.sglang.command import DEFAULT_PORT, LaunchCommand
-from autotune.space.rules import TREE_FLAGS
 from autotune.study.campaign import Campaign
 from autotune.study.forecast import Estimate, Planned, estimate, planned
 
@@ -51,7 +50,6 @@ def document(campaign: Campaign) -> dict[str, Any]:
                 "role": plan.role,
                 "reason": plan.reason,
                 "is_known": plan.is_known,
-                "open": list(plan.open),
                 "flags": dict(plan.flags),
                 "command": list(_command(campaign, plan).redacted().argv),
             }
@@ -67,16 +65,14 @@ def document(campaign: Campaign) -> dict[str, Any]:
 
 
 def _command(campaign: Campaign, plan: Planned) -> LaunchCommand:
-    return campaign.engine.launched_as(plan.flags, number=plan.number, port=DEFAULT_PORT)
+    off = campaign.reference if plan.role == "reference" else None
+    flags = off.launched if off else plan.flags
+    return campaign.engine.launched_as(flags, number=plan.number, port=DEFAULT_PORT)
 
 
 def _why(plan: Planned) -> str:
     flags = ", ".join(f"{words.short(name)} {words.value(v)}" for name, v in plan.flags.items())
     told = f"{plan.reason}{f' ({flags})' if flags else ''}"
-    if plan.open:
-        told += ", unless the baseline turns out to be the same"
-        others = [words.short(name) for name in plan.open if name not in TREE_FLAGS]
-        return f"{told}; {' and '.join(others)} as its server chooses" if others else told
     return told if plan.is_known else f"{told} as of now, which the trials before it may change"
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 def command(study: str | None, as_json: bool) -> None:
     """Trials and feasible front of a study, with intervals and the change against the baseline."""
     from autotune.cli.summary import front_table, table_of
-    from autotune.core.ranking import flag_key
     from autotune.study.reading import read_study
 
     view = read_study(study)
@@ -35,10 +34,10 @@ def command(study: str | None, as_json: bool) -> None:
         click.echo("no trial has ended yet")
         return
     table = table_of(view)
-    gains = {flag_key(s.flags): s.gain_vs_baseline_pct for s in ranking.standings}
     click.echo(table.header())
     for record in view.records:
-        click.echo(table.row(record, gains.get(flag_key(record.flags))))
+        standing = ranking.standing_of(record)
+        click.echo(table.row(record, standing.gain_vs_baseline_pct if standing else None))
     click.echo()
     for line in front_table(view, ranking):
         click.echo(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from autotune.cli.reference import off_wins
 from autotune.cli.table import TrialTable
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Phase, TrialRecord
@@ -59,6 +60,9 @@ def _row(view: StudyView, table: TrialTable, ranking: Ranking, standing: Standin
 
 
 def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]:
+    off = off_wins(view, ranking)
+    if off is not None:
+        yield f"Off      {off}"
     measured = view.record(best.trial).versions.get("sglang", "")
     words = view.command.for_version(measured).words_for(best.flags)
     yield f"Use      {shlex.join(words)}"

@@ -72,6 +72,8 @@ class TrialTable:
         if record.role == "baseline":
             return "baseline"
         text = "" if gain_pct is None else words.gain(gain_pct)
+        if record.role == "reference":
+            return f"{text} off".lstrip()
         return text + (" (SLO)" if record.status == "infeasible" else "")
 
     def _widths(self) -> list[int]:

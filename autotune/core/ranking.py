@@ -72,7 +72,9 @@ class Ranking:
 
     Attributes:
         baseline: the baseline's standing; None before it is measured.
+        reference: that of speculation off, which is no member of the others; None: not measured.
         front: feasible standings that no other dominates, by rising latency.
+        chosen: the trial that the study recommends by its model; None: nothing recommends any.
     """
 
     objective: Objective
@@ -80,6 +82,8 @@ class Ranking:
     baseline: Standing | None
     front: tuple[Standing, ...]
     counts: Mapping[str, Any]
+    reference: Standing | None = None
+    chosen: int | None = None
 
     @property
     def feasible(self) -> tuple[Standing, ...]:
@@ -87,11 +91,16 @@ class Ranking:
 
     @property
     def best(self) -> Standing | None:
-        """The feasible standing with the highest score.
+        """The feasible standing that the study recommends, else the one with the highest score.
 
-        Within half a percent, which no practical study resolves, the simpler flags win.
+        The highest of several measured scores is too high by luck, which a model sees through.
+        Without one, and within half a percent, which no practical study resolves, the simpler
+        flags win.
         """
         feasible = self.feasible
+        for standing in feasible:
+            if self.chosen in standing.trials:
+                return standing
         if not feasible:
             return None
         tied = [s for s in feasible if s.score >= feasible[0].score - TIE]
@@ -101,6 +110,13 @@ class Ranking:
     def knee(self) -> Standing | None:
         index = pareto.knee([s.point for s in self.front])
         return None if index is None else self.front[index]
+
+    def standing_of(self, record: TrialRecord) -> Standing | None:
+        """The standing of these flags, whichever launch of them was measured; None: none was."""
+        if record.role == "reference":
+            return self.reference
+        key = flag_key(record.flags)
+        return next((s for s in self.standings if flag_key(s.flags) == key), None)
 
     def gain_error_pct(self, standing: Standing) -> float:
         """Half of the 95 % interval of the gain against the baseline, in percent points.
@@ -142,12 +158,23 @@ def simplicity(flags: Flags) -> tuple[float, ...]:
     return tuple(float(v) if isinstance(v, int | float) else 0.0 for v in values)
 
 
-def rank(records: Iterable[TrialRecord], objective: Objective) -> Ranking:
-    """Ranks the records of a study. Failed trials are counted and otherwise left out."""
+def rank(
+    records: Iterable[TrialRecord], objective: Objective, chosen: int | None = None
+) -> Ranking:
+    """Ranks the records of a study. Failed trials are counted and otherwise left out.
+
+    Args:
+        chosen: the trial that the study recommends, if any.
+    """
     records = list(records)
     measured: dict[FlagKey, list[TrialRecord]] = {}
+    off: list[TrialRecord] = []
     for record in records:
-        if record.objectives is not None and record.status != "failed":
+        if record.objectives is None or record.status == "failed":
+            continue
+        if record.role == "reference":
+            off.append(record)
+        else:
             measured.setdefault(flag_key(record.flags), []).append(record)
     base_key = next(
         (k for k, group in measured.items() if any(r.role == "baseline" for r in group)), None
@@ -162,7 +189,10 @@ def rank(records: Iterable[TrialRecord], objective: Objective) -> Ranking:
     feasible = [s for s in standings if s.feasible]
     front = tuple(feasible[i] for i in pareto.front([s.point for s in feasible]))
     baseline = next((s for s in standings if base_key == flag_key(s.flags)), None)
-    return Ranking(objective, tuple(standings), baseline, front, _counts(records))
+    reference = _standing(off, objective, base) if off and base else None
+    return Ranking(
+        objective, tuple(standings), baseline, front, _counts(records), reference, chosen
+    )
 
 
 def _counts(records: Sequence[TrialRecord]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ Flags = Mapping[str, FlagValue]
 
 Status = Literal["complete", "failed", "infeasible"]
 Role = Literal["latency", "serving"]
+TrialRole = Literal["search", "baseline", "replicate", "reference"]
+"""Why it was launched. ``reference``: speculation off, outside the searched space, to compare."""
 
 
 class FailureKind(StrEnum):
@@ -286,8 +288,13 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     timings: dict[str, float] = msgspec.field(default_factory=dict)
     machine: dict[str, Any] = msgspec.field(default_factory=dict)
     versions: dict[str, str] = msgspec.field(default_factory=dict)
-    role: Literal["search", "baseline", "replicate"] = "search"
+    role: TrialRole = "search"
     same_as: int | None = None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was cut off, so that it teaches nothing about its flags."""
+        return self.failure is not None and self.failure.kind is FailureKind.INTERRUPTED
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, as stored in the Optuna user attribute ``record``."""

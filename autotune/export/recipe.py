@@ -77,6 +77,11 @@ def _by_trial(ranking: Ranking, trial: int, allow_infeasible: bool) -> Standing:
             raise UsageError(
                 f"trial {trial} violates a constraint", hint="--allow-infeasible exports it anyway"
             )
+    if ranking.reference is not None and trial in ranking.reference.trials:
+        raise UsageError(
+            f"trial {trial} is speculation off, the reference: it has no flags to export",
+            hint="leave the speculative flags out of your command to run without",
+        )
     raise UsageError(
         f"trial {trial} carries no values: it failed, it ran as another trial had, or it does not "
         "exist",

@@ -22,7 +22,7 @@ from autotune.core.ranking import FlagKey, flag_key
 from autotune.core.trial import FlagValue, record_from
 from autotune.errors import ConfigError, nearest
 from autotune.search.observation import observations
-from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted, is_interrupted
+from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted
 from autotune.search.speculative import SpeculativeSampler
 from autotune.space import SearchSpace
 from autotune.space.rules import TREE_FLAGS
@@ -207,7 +207,7 @@ def _taken(study: Study, space: SearchSpace, number: int) -> set[FlagKey]:
     taken: set[FlagKey] = set()
     for trial in study.get_trials(deepcopy=False):
         record = record_from(trial.user_attrs.get("record"))
-        if trial.number == number or (record and is_interrupted(record)):
+        if trial.number == number or (record and record.is_interrupted):
             continue
         if record is not None:
             taken.add(flag_key(record.flags))

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from autotune.core.trial import TrialRecord
-from autotune.search.sampler import is_interrupted
+
+if TYPE_CHECKING:
+    from autotune.study.choice import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,44 @@ class Budget:
         return fmean(known) if known else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When a study has seen enough before its budget is used up; whichever comes first.
+
+    Attributes:
+        by_model: stop where the model says that another launch is not worth its minutes.
+        target_gain_pct: stop at this gain against the baseline, in percent; None: no target.
+        patience: stop when as many launches left the recommendation as it was; None: go on.
+    """
+
+    by_model: bool = False
+    target_gain_pct: float | None = None
+    patience: int | None = None
+
+    def why_stop(self, choice: Choice | None, gain_pct: float | None, n_trials: int) -> str | None:
+        """The reason in words; None: go on.
+
+        Args:
+            gain_pct: of the best configuration, against the baseline.
+            n_trials: launches that the budget allows.
+        """
+        target = self.target_gain_pct
+        if target is not None and gain_pct is not None and gain_pct >= target:
+            return f"a gain of {gain_pct:.1f} % reaches the target of {target:g} %"
+        if choice is None:
+            return None
+        if self.by_model and choice.stop:
+            return f"{choice.why}: stopping after {choice.n_launches} of {n_trials} trials"
+        if self.patience is not None and choice.n_unchanged >= self.patience:
+            n = choice.n_unchanged
+            same = "the last launch has" if n == 1 else f"the last {n} launches have"
+            return f"{same} not changed what is recommended"
+        return None
+
+
 def settled(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     """Records of launches that ran to an end of their own, good or bad."""
-    return [record for record in records if not is_interrupted(record)]
+    return [record for record in records if not record.is_interrupted]
 
 
 def gpu_hours(records: Sequence[TrialRecord]) -> float:

@@ -30,11 +30,12 @@ from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO
 from autotune.errors import ConfigError, LaunchError, UsageError
 from autotune.events import Listener, ignore
 from autotune.measure.plan import plan_phases
-from autotune.search.sampler import CanonicalTPESampler
+from autotune.search import AnySampler, sampler_named
+from autotune.search.simple import DEFAULT as DEFAULT_SAMPLER
 from autotune.space import SearchSpace, load_space
 from autotune.space.rules import DRAFT, TOPK, TREE_FLAGS
 from autotune.space.server_rules import ADAPTIVE, ALGORITHM, TREE_ALGORITHMS
-from autotune.study.budget import Budget, settled
+from autotune.study.budget import Budget, StopRule, settled
 from autotune.study.config import (
     SIMULATED_HERE,
     RunConfig,
@@ -45,6 +46,7 @@ from autotune.study.config import (
 )
 from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
+from autotune.study.reference import MIN_TRIALS, Reference, reference_for
 from autotune.study.store import StudyStore, masked, slug
 from autotune.study.tuner import Tuner
 from autotune.study.twins import PINNED
@@ -69,7 +71,7 @@ class Campaign:
         """Checks everything that can be checked before the first launch.
 
         Raises:
-            ConfigError: the space, workload, objective or scenario does not exist.
+            ConfigError: the space, workload, objective, sampler or scenario does not exist.
             UsageError: the study's name or the launch command is not usable.
             StudyError: the study exists and was made under another configuration.
         """
@@ -92,7 +94,7 @@ class Campaign:
         store = StudyStore(name, storage=config.storage)
         config = replace(config, study=name, storage=config.storage and masked(config.storage))
         _check_goes_on(config, store)
-        return cls(
+        campaign = cls(
             config=config,
             store=store,
             engine=_engine(config, command),
@@ -102,6 +104,8 @@ class Campaign:
             is_bundled=is_bundled,
             installed=found,
         )
+        campaign.sampler()  # it may not exist, or not be made for this space
+        return campaign
 
     @property
     def scenario(self) -> str:
@@ -137,9 +141,21 @@ class Campaign:
         """Launches that earlier runs of this study have made."""
         return len(settled(self.records))
 
-    def sampler(self) -> CanonicalTPESampler:
-        """A new sampler; its state is the study alone."""
-        return CanonicalTPESampler(self.space, seed=self.config.seed)
+    @property
+    def reference(self) -> Reference | None:
+        """How speculation is switched off to compare; None: it is not."""
+        if self.config.without_off or self.config.trials < MIN_TRIALS:
+            return None
+        return reference_for(self.engine.command, self.space, self.baseline)
+
+    def sampler(self) -> AnySampler:
+        """A new sampler; its state is the study alone.
+
+        Raises:
+            ConfigError: there is none of that name, or not for this space.
+        """
+        config = self.config
+        return sampler_named(config.sampler, self.space, self.objective, seed=config.seed)
 
     def run(self, listener: Listener = ignore) -> str:
         """Tunes; returns why it stopped.
@@ -156,7 +172,7 @@ class Campaign:
             return self._tuner(interrupts, listener).run()
 
     def _tuner(self, interrupts: Interrupts, listener: Listener) -> Tuner:
-        sampler = self.sampler()
+        sampler, reference = self.sampler(), self.reference
         study = self.store.create(sampler)
         (self.store.directory / "study.yaml").write_text(to_yaml(self.config), encoding="utf-8")
         config = self.config
@@ -170,6 +186,7 @@ class Campaign:
             base=self.engine.command.readable(PINNED),
             stall_s=config.stall_timeout_s,
             limit_s=config.trial_timeout_s,
+            off=reference,
         )
         return Tuner(
             store=self.store,
@@ -182,6 +199,13 @@ class Campaign:
             budget=Budget(config.trials, config.time_s, config.gpu_hours),
             interrupts=interrupts,
             listener=listener,
+            stop_rule=StopRule(
+                config.sampler == DEFAULT_SAMPLER and not config.exhaust,
+                config.target_gain,
+                config.patience,
+            ),
+            reference=reference.flags if reference else None,
+            seed=config.seed,
         )
 
 

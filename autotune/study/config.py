@@ -39,6 +39,11 @@ class RunConfig:
         ready_timeout_s: seconds a server may take to become ready.
         stall_timeout_s: seconds without any token after which a server counts as hung.
         trial_timeout_s: seconds a trial may measure, from ready on; then it has failed.
+        sampler: which search proposes the launches.
+        target_gain: percent against the baseline at which to stop; None: no target.
+        patience: launches that may leave the recommendation as it was; None: no limit.
+        exhaust: use all launches, whatever the model expects of them.
+        without_off: do not launch without speculation to compare.
         allow_simulated_acceptance: tune a server that fakes its accept length all the same.
     """
 
@@ -59,6 +64,11 @@ class RunConfig:
     ready_timeout_s: float = 900.0
     stall_timeout_s: float = 60.0
     trial_timeout_s: float = 1800.0
+    sampler: str = "speculative"
+    target_gain: float | None = None
+    patience: int | None = None
+    exhaust: bool = False
+    without_off: bool = False
     allow_simulated_acceptance: bool = False
     runs_on: str | None = None
     command: tuple[str, ...] = ()
@@ -141,7 +151,7 @@ def parse_weight(text: str) -> Objective:
 
 _MAY_CHANGE = (
     "trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "stall_timeout_s",
-    "trial_timeout_s", "study",
+    "trial_timeout_s", "study", "sampler", "target_gain", "patience", "exhaust", "without_off",
 )  # fmt: skip
 
 
@@ -317,6 +327,11 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "ready_timeout_s": parse_duration,
     "stall_timeout_s": parse_duration,
     "trial_timeout_s": parse_duration,
+    "sampler": _text,
+    "target_gain": _number,
+    "patience": _integer,
+    "exhaust": _switch,
+    "without_off": _switch,
     "allow_simulated_acceptance": _switch,
     "runs_on": _text,
     "command": _words,
@@ -326,6 +341,15 @@ _LISTS = ("serving_concurrency", "slo", "command")
 
 def _replaced(config: RunConfig, **changes: Any) -> RunConfig:  # noqa: ANN401
     return RunConfig(**(asdict(config) | changes))
+
+
+def _check_stop(config: RunConfig) -> None:
+    if config.target_gain is not None and not 0 < config.target_gain < math.inf:
+        raise ConfigError(f"target_gain is {config.target_gain:g} %, and it must be above 0")
+    if config.patience is not None and config.patience < 1:
+        raise ConfigError(f"patience is {config.patience}, and it must be at least 1")
+    if config.exhaust and (config.target_gain is not None or config.patience is not None):
+        raise ConfigError("exhaust uses all launches: leave target_gain and patience out")
 
 
 def _check(config: RunConfig) -> None:
@@ -346,6 +370,7 @@ def _check(config: RunConfig) -> None:
         raise ConfigError(f"seed is {config.seed}, and it cannot be negative")
     if config.gpu_hours is not None and not 0 < config.gpu_hours < math.inf:
         raise ConfigError(f"gpu_hours is {config.gpu_hours:g}, and it must be a number above 0")
+    _check_stop(config)
     if config.latency_concurrency < 1:
         raise ConfigError(
             f"latency concurrency is {config.latency_concurrency}, and a study needs at least 1"

@@ -6,13 +6,23 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import structs
 
 import autotune
 from autotune.core.objective import Slo, objective_values, violations
-from autotune.core.trial import Caveat, Failure, FailureKind, Flags, FlagValue, Phase, TrialRecord
+from autotune.core.trial import (
+    Caveat,
+    Failure,
+    FailureKind,
+    Flags,
+    FlagValue,
+    Phase,
+    Status,
+    TrialRecord,
+    TrialRole,
+)
 from autotune.engine.attached import served_model
 from autotune.engine.base import Engine, LaunchFailed, RunningServer
 from autotune.engine.sglang.environment import EFFECTIVE_FAKE
@@ -24,6 +34,7 @@ from autotune.measure.plan import PhasePlan
 from autotune.measure.prompt import Api
 from autotune.measure.validity import ServerLimits, caveats, fatal
 from autotune.space.rules import DRAFT, STEPS
+from autotune.study.reference import Reference, without_speculation
 from autotune.study.twins import changes, twin_of
 from autotune.workload.model import Workload
 
@@ -31,7 +42,6 @@ STALL_S = 60.0
 TRIAL_S = 1800.0
 """Five times what the three usual phases take at most when answers do not take minutes each."""
 _AFTER_A_HANG = "what was measured before holds; see the last lines of the server log"
-TrialRole = Literal["search", "baseline", "replicate"]
 
 
 class CutShort(Exception):
@@ -59,6 +69,7 @@ class Evaluator:
         base: flags that the launch command itself gives in every trial.
         stall_s: wall seconds without a byte of any answer after which the server counts as hung.
         limit_s: wall seconds that all phases of a launch may take.
+        off: how a trial with the role ``reference`` is launched.
     """
 
     engine: Engine
@@ -70,6 +81,7 @@ class Evaluator:
     stall_s: float = STALL_S
     limit_s: float = TRIAL_S
     base: Flags = field(default_factory=dict)
+    off: Reference | None = None
 
     def evaluate(
         self,
@@ -93,9 +105,11 @@ class Evaluator:
             Interrupted: a signal came; the server is stopped by then.
         """
         began = time.monotonic()
+        off = self.off if role == "reference" else None
+        base = without_speculation(self.base) if off else self.base
         try:
             server = self.engine.launch(
-                flags,
+                off.launched if off else flags,
                 directory=directory,
                 number=number,
                 announce=lambda text: self.listener(StageReached(number, "launching", text)),
@@ -103,18 +117,17 @@ class Evaluator:
         except LaunchFailed as failed:
             return _never_ready(failed, flags, number, role, time.monotonic() - began)
         with server:
-            twin = twin_of(flags, server.effective, self.base, earlier)
+            twin = twin_of(flags, server.effective, base, earlier)
             phases, failure, timings = self._measured(server, number, twin)
         timings["wall_s"] = time.monotonic() - began
         constraints = twin.constraints if twin else {}
         if failure is None and twin is None:
             constraints = dict(violations(self.slos, phases))
-        feasible = all(value <= 0 for value in constraints.values())
         return TrialRecord(
             number=number,
-            status="failed" if failure else "complete" if feasible else "infeasible",
+            status=_status(failure, constraints),
             role=role,
-            flags=self._completed(flags, server.effective),
+            flags=dict(flags) if off else self._completed(flags, server.effective),
             effective=server.effective,
             phases=phases,
             objectives=None if failure or twin else objective_values(phases),
@@ -122,7 +135,7 @@ class Evaluator:
             failure=failure,
             warnings=[
                 *caveats(phases, limits_of(server.effective), reference),
-                *silent_changes({**self.base, **flags}, server.effective),
+                *silent_changes({**base, **flags}, server.effective),
                 *_stop_caveats(server),
             ],
             timings=timings,
@@ -290,6 +303,12 @@ def _never_ready(
         timings={"launch_s": failed.launch_s, "wall_s": wall_s},
         versions={"autotune": autotune.__version__},
     )
+
+
+def _status(failure: Failure | None, constraints: Mapping[str, float]) -> Status:
+    if failure is not None:
+        return "failed"
+    return "complete" if all(value <= 0 for value in constraints.values()) else "infeasible"
 
 
 def _stop_caveats(server: RunningServer) -> list[Caveat]:

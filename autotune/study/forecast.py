@@ -11,10 +11,10 @@ import optuna
 from autotune.core.objective import DIRECTIONS
 from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags
-from autotune.space import SearchSpace
-from autotune.study.agenda import Launch, due, measured_baseline
+from autotune.study.agenda import Launch, due, is_used_up, measured_baseline
 from autotune.study.budget import settled
 from autotune.study.campaign import Campaign
+from autotune.study.reference import is_measured
 
 SHOWN = 5
 START_S = 180.0
@@ -32,9 +32,6 @@ class Planned:
         number: of its trial, if nothing comes between.
         is_known: these flags and no others; else only what the sampler would take by what is known
             now, and it will know more by then.
-        open: searched flags that the launch command leaves to the server. Those of the draft tree
-            stand here as they will be, unless the baseline turns out to be this configuration; the
-            others will be as the baseline's server chooses them.
     """
 
     number: int
@@ -42,7 +39,6 @@ class Planned:
     reason: str
     flags: Flags
     is_known: bool
-    open: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,55 +94,45 @@ def planned(campaign: Campaign) -> list[Planned]:
     with what is known now.
     """
     records = campaign.records
-    measured = measured_baseline(records)
-    baseline = measured.flags if measured else campaign.baseline
-    opened = tuple(name for name in campaign.space.parameters if name not in baseline)
     launches: list[tuple[str, Launch, bool]] = []
-    if measured is None:
-        launches.append(("baseline", Launch(baseline, "your own flags"), True))
-    for launch in due(campaign.space, _filled(campaign.space, baseline), records):
-        if launch.flags != baseline:
-            launches.append(("search", launch, not opened))
-    n_certain, n = len(launches), min(SHOWN, estimate(campaign).n_launches)
-    before = [launch.flags for _, launch, _ in launches]
-    for flags in _guessed(campaign, before, n - len(launches)):
+    if measured_baseline(records) is None:
+        launches.append(("baseline", Launch(campaign.baseline, "your own flags"), True))
+    off = campaign.reference
+    if off is not None and not is_measured(records):
+        launches.append(("reference", Launch(off.flags, "speculation off, to compare"), True))
+    launches += [("search", launch, True) for launch in due(campaign.space, records)]
+    n = min(SHOWN, estimate(campaign).n_launches)
+    before = [launch.flags for role, launch, _ in launches if role != "reference"]
+    for role, guess in _guessed(campaign, before, n - len(launches)):
         is_next = not launches  # then nothing will have been measured before it
-        launches.append(("search", Launch(flags, "the sampler's choice"), is_next))
+        launches.append((role, guess, is_next))
     first = max((record.number for record in records), default=-1) + 1
     return [
-        Planned(
-            first + i,
-            role,
-            launch.reason,
-            launch.flags,
-            is_known,
-            () if role == "baseline" or i >= n_certain else opened,
-        )
+        Planned(first + i, role, launch.reason, launch.flags, is_known)
         for i, (role, launch, is_known) in enumerate(launches[:n])
     ]
 
 
-def _filled(space: SearchSpace, baseline: Flags) -> Flags:
-    """The baseline with a value from the middle where it leaves a searched flag open."""
-    ranges = {name: parameter.values() for name, parameter in space.parameters.items()}
-    return {**{name: values[len(values) // 2] for name, values in ranges.items()}, **baseline}
-
-
-def _guessed(campaign: Campaign, before: Sequence[Flags], n: int) -> Iterator[Flags]:
+def _guessed(campaign: Campaign, before: Sequence[Flags], n: int) -> Iterator[tuple[str, Launch]]:
     """What the sampler would take now, the launches before it being under way."""
     space, study = campaign.space, _copy(campaign)
     for flags in before:
         if space.contains(flags):
             study.enqueue_trial({name: flags[name] for name in space.parameters})
             space.suggest(study.ask())
-    seen = {flag_key(record.flags) for record in campaign.records}
-    seen |= {flag_key(flags) for flags in before}
-    for _ in range(n):
+    launched = {flag_key(record.flags) for record in campaign.records}
+    seen = {flag_key(flags) for flags in before}
+    used_up = is_used_up(space, campaign.records)
+    for i in range(n):
         guess = space.suggest(study.ask())
-        if flag_key(guess) in seen:
+        key = flag_key(guess)
+        if key in seen or (key in launched and (i > 0 or used_up)):
             return  # the sampler has nothing left
-        seen.add(flag_key(guess))
-        yield guess
+        seen.add(key)
+        if key in launched:
+            yield "replicate", Launch(guess, "in doubt: measured again")
+        else:
+            yield "search", Launch(guess, "the sampler's choice")
 
 
 def _copy(campaign: Campaign) -> optuna.Study:

@@ -12,6 +12,7 @@ from autotune.core.trial import TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import EFFECTIVE_FAKE
 from autotune.errors import StudyError
+from autotune.study.choice import Choice
 from autotune.study.config import RunConfig, from_yaml, load_objective
 from autotune.study.store import MASK, STUDIES, StudyStore, find_study, masked
 
@@ -22,6 +23,7 @@ class StudyView:
 
     Attributes:
         command: the base launch command, secrets masked.
+        choice: what the study recommended after its last launch; None: an older study.
     """
 
     name: str
@@ -30,10 +32,14 @@ class StudyView:
     objective: Objective
     command: LaunchCommand
     records: tuple[TrialRecord, ...]
+    choice: Choice | None = None
 
     @property
     def ranking(self) -> Ranking:
-        return rank(self.records, self.objective)
+        """The standings; the best is what the study recommends, where that holds here."""
+        choice = self.choice
+        holds = choice is not None and choice.holds_for(self.records, self.objective)
+        return rank(self.records, self.objective, choice.trial if choice and holds else None)
 
     @property
     def is_simulated(self) -> bool:
@@ -95,12 +101,13 @@ def read_study(
         StudyError: there is no such study, or its storage cannot be read.
     """
     store = open_store(name, storage, root)
-    config = from_yaml(store.directory / "study.yaml")
+    config, study = from_yaml(store.directory / "study.yaml"), store.open()
     return StudyView(
         name=store.name,
         directory=store.directory,
         config=config,
         objective=objective or load_objective(config.objective),
         command=LaunchCommand.parse(config.command),
-        records=tuple(store.records(store.open())),
+        records=tuple(store.records(study)),
+        choice=store.choice(study),
     )

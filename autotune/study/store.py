@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import optuna
 from optuna import logging as optuna_logging
 from optuna.samplers import BaseSampler
@@ -33,6 +34,7 @@ from autotune.core.trial import (
     record_from_json,
 )
 from autotune.errors import StudyError, UsageError, nearest
+from autotune.study.choice import ATTRIBUTE, Choice, choice_from
 from autotune.study.journal import drop_unfinished_line, open_journal
 
 STUDIES = Path("studies")
@@ -183,6 +185,16 @@ class StudyStore:
             lock.write(str(os.getpid()))
             lock.flush()
             yield
+
+    # ---- what it recommends -------------------------------------------------------------------
+
+    def choice(self, study: optuna.Study) -> Choice | None:
+        """What the study recommended when it was last asked; see ``Choice.holds_for``."""
+        return choice_from(study.user_attrs.get(ATTRIBUTE))
+
+    def keep_choice(self, study: optuna.Study, choice: Choice) -> None:
+        """Stores what the study recommends now."""
+        study.set_user_attr(ATTRIBUTE, msgspec.to_builtins(choice))
 
     # ---- records ------------------------------------------------------------------------------
 

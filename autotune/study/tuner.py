@@ -1,4 +1,8 @@
-"""The tuner: baseline first, then one proposal after the other, until there is a reason to stop."""
+"""The tuner: baseline first, then one proposal after the other, until there is a reason to stop.
+
+After each launch a model of the whole study says what to deploy now, and whether another launch
+would pay; both are kept with the study.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import optuna
 from optuna.trial import TrialState
 
 from autotune.core.objective import Objective
-from autotune.core.ranking import FlagKey, Ranking, Standing, flag_key, rank
+from autotune.core.ranking import Ranking, Standing, flag_key, rank
 from autotune.core.trial import (
     HOPELESS,
     RETRIED_ONCE,
@@ -18,15 +22,18 @@ from autotune.core.trial import (
     Flags,
     Phase,
     TrialRecord,
+    TrialRole,
 )
 from autotune.errors import Interrupted, LaunchError
 from autotune.events import Listener, StudyEnded, TrialEnded, TrialStarted
-from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted
+from autotune.search import Proposer, RandomSampler, SpaceExhausted, recommend
 from autotune.space import SearchSpace
-from autotune.study.agenda import due, measured_baseline
-from autotune.study.budget import Budget
-from autotune.study.evaluate import Evaluator, TrialRole
+from autotune.study.agenda import due, is_used_up, measured_baseline
+from autotune.study.budget import Budget, StopRule, settled
+from autotune.study.choice import Choice
+from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
+from autotune.study.reference import is_measured
 from autotune.study.store import StudyStore, interrupted_record
 
 CONTENDER_GAP = 0.05
@@ -52,25 +59,33 @@ class Tuner:
 
     Attributes:
         baseline: the searched flags that the base command itself sets.
+        stop_rule: when to stop before the budget is used up.
+        reference: the searched flags that a launch without speculation keeps; None: no such launch.
+        seed: of the model that recommends.
+        choice: what is recommended by all records so far.
     """
 
     store: StudyStore
     study: optuna.Study
     space: SearchSpace
-    sampler: CanonicalTPESampler
+    sampler: Proposer
     objective: Objective
     evaluator: Evaluator
     baseline: Flags
     budget: Budget
     interrupts: Interrupts
     listener: Listener
+    stop_rule: StopRule = field(default_factory=StopRule)
+    reference: Flags | None = None
+    seed: int = 0
+    choice: Choice | None = None
     records: list[TrialRecord] = field(default_factory=list)
     _started_mono_s: float = field(default_factory=time.monotonic)
     _others: list[optuna.trial.Trial] = field(default_factory=list)
     """Queued trials of somebody else that came before one of ours."""
 
     def run(self) -> str:
-        """Tunes until a budget or the space is used up; returns the reason in words.
+        """Tunes until a budget or the space is used up, or more would not pay; returns which.
 
         Raises:
             LaunchError: the baseline cannot start, so there is nothing to compare with.
@@ -78,6 +93,7 @@ class Tuner:
         """
         self.store.close_stale(self.study)
         self.records = self.store.records(self.study)
+        self.choice = self.store.choice(self.study)
         try:
             reason = self._tune()
         except Interrupted:
@@ -90,6 +106,7 @@ class Tuner:
     def _tune(self) -> str:
         self._ensure_baseline()
         while True:
+            self._choose()
             reason = self._why_stop()
             if reason is not None:
                 return reason
@@ -98,7 +115,8 @@ class Tuner:
             except SpaceExhausted:
                 return self._nothing_left()
             record = self._run(proposal)
-            if record.failure is not None and record.failure.kind in HOPELESS:
+            is_hopeless = record.failure is not None and record.failure.kind in HOPELESS
+            if is_hopeless and record.failure and proposal.role != "reference":
                 raise _no_point(
                     record.failure, f"trial {record.number} shows that nothing can work"
                 )
@@ -114,7 +132,38 @@ class Tuner:
 
     def ranking(self) -> Ranking:
         """The records so far under the study's objective."""
-        return rank(self.records, self.objective)
+        holds = self.choice is not None and self.choice.holds_for(self.records, self.objective)
+        return rank(
+            self.records, self.objective, self.choice.trial if self.choice and holds else None
+        )
+
+    def _choose(self) -> None:
+        """Asks the model of the study what to recommend, where it was not asked since."""
+        before = self.choice
+        if before is not None and before.holds_for(self.records, self.objective):
+            return
+        found = recommend(self.study, self.space, self.objective, seed=self.seed)
+        n = len(settled(self.records))
+        trial = self._standing_trial(found.trial)
+        weight = self.objective.latency_weight
+        same = before and (before.trial, before.latency_weight) == (trial, weight)
+        with self.interrupts.shield():
+            self.choice = Choice(
+                trial=trial,
+                latency_weight=weight,
+                n_launches=n,
+                n_unchanged=before.n_unchanged + n - before.n_launches if before and same else 0,
+                why=found.why(),
+                stop=found.stop,
+            )
+            self.store.keep_choice(self.study, self.choice)
+
+    def _standing_trial(self, number: int | None) -> int | None:
+        """The trial that was measured in place of this one; None for speculation off."""
+        record = next((r for r in self.records if r.number == number), None)
+        if record is None or record.role == "reference":
+            return None
+        return record.number if record.same_as is None else record.same_as
 
     # ---- what next ----------------------------------------------------------------------------
 
@@ -129,28 +178,43 @@ class Tuner:
             raise _no_point(record.failure, "the baseline carries no value")
 
     def _next(self) -> Proposal:
-        """The next launch: what was queued or cut off, then known good starts, then the sampler's.
+        """The next launch: what was queued or cut off, then the sampler's.
 
         Raises:
             SpaceExhausted: no configuration and no contender is left.
         """
+        if self.reference is not None and not is_measured(self.records):
+            return self._enqueued(self.reference, "reference", "to compare")
         queued = self._queued()
         if queued is not None:
             return queued
-        for launch in due(self.space, self._baseline_flags(), self.records):
+        for launch in due(self.space, self.records):
             return self._enqueued(launch.flags, "search", launch.reason)
+        if is_used_up(self.space, self.records):
+            return self._replicate()
         try:
-            proposed = self.sampler.propose(self.study, len(self.study.get_trials(deepcopy=False)))
+            proposed = self._proposed(len(self.study.get_trials(deepcopy=False)))
         except SpaceExhausted:
             return self._replicate()
+        if self._launches(proposed):
+            return self._enqueued(proposed, "replicate", "in doubt: measured again")
         return self._enqueued(proposed, "search")
 
-    def _launches(self, flags: Flags) -> list[TrialRecord]:
-        return [r for r in self.records if flag_key(r.flags) == flag_key(flags)]
+    def _proposed(self, number: int) -> Flags:
+        """The sampler's proposal; one at random where it insists on flags that only fail."""
+        proposed = self.sampler.propose(self.study, number)
+        launches = self._launches(proposed)
+        if launches and all(record.failure for record in launches):
+            return RandomSampler(self.space, seed=self.seed).propose(self.study, number)
+        return proposed
 
-    def _baseline_flags(self) -> Flags:
-        measured = measured_baseline(self.records)
-        return measured.flags if measured else self.baseline
+    def _launches(self, flags: Flags) -> list[TrialRecord]:
+        """Of these flags, speculation being on."""
+        key = flag_key(flags)
+        return [r for r in self._speculating() if flag_key(r.flags) == key]
+
+    def _speculating(self) -> list[TrialRecord]:
+        return [r for r in self.records if r.role != "reference"]
 
     def _baseline_phases(self) -> Sequence[Phase]:
         measured = measured_baseline(self.records)
@@ -220,22 +284,28 @@ class Tuner:
         except BaseException as error:
             cause = f"signal {error.signum}" if isinstance(error, Interrupted) else repr(error)
             with self.interrupts.shield():
-                self._keep(trial, interrupted_record(trial.number, flags, cause))
+                record = interrupted_record(trial.number, flags, cause)
+                self._keep(trial, record)
+                self._tell(record)
             raise
         with self.interrupts.shield():
             self._keep(trial, record)
+        self._choose()
+        self._tell(record)
         return record
 
     def _comparable(self, proposal: Proposal) -> Sequence[TrialRecord]:
         """The records whose server need not be measured again; none where a repeat is wanted."""
         measured = any(r.objectives is not None for r in self._launches(proposal.flags))
-        return () if proposal.role != "search" or measured else self.records
+        return () if proposal.role != "search" or measured else self._speculating()
 
     def _keep(self, trial: optuna.trial.Trial, record: TrialRecord) -> None:
         self.store.tell(self.study, trial, record)
         self.records.append(record)
+
+    def _tell(self, record: TrialRecord) -> None:
         ranking = self.ranking()
-        standing = _standing_of(ranking, flag_key(record.flags)) if record.objectives else None
+        standing = ranking.standing_of(record) if record.objectives else None
         best = ranking.best
         self.listener(
             TrialEnded(
@@ -248,11 +318,12 @@ class Tuner:
         )
 
     def _why_stop(self) -> str | None:
-        return self.budget.why_stop(self.records, time.monotonic() - self._started_mono_s)
-
-
-def _standing_of(ranking: Ranking, key: FlagKey) -> Standing | None:
-    return next((s for s in ranking.standings if flag_key(s.flags) == key), None)
+        used = self.budget.why_stop(self.records, time.monotonic() - self._started_mono_s)
+        if used is not None:
+            return used
+        best = self.ranking().best
+        gain_pct = best.gain_vs_baseline_pct if best else None
+        return self.stop_rule.why_stop(self.choice, gain_pct, self.budget.trials)
 
 
 _STAGES = {

@@ -157,15 +157,31 @@ def test_more_trials_go_on_with_a_study_until_its_space_is_used_up(
     finished: FinishedStudy, tmp_path: Path
 ) -> None:
     shutil.copytree(finished.directory / "studies", tmp_path / "studies")
-    done = autotune(*optimize_words("--json", trials=6), cwd=tmp_path)
+    words = optimize_words("--json", "--exhaust", "--without-off", trials=20)
+    done = autotune(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert document["stopped"]
-    assert document["n_trials"]["complete"] in (5, 6)
+    assert document["stopped"].startswith("nothing is left to learn")
     after = records(tmp_path)
     assert after[:3] == records(finished.directory)
     assert {r["flags"]["speculative_num_steps"] for r in after} == {1, 2, 3, 4, 5}
-    assert document["best"] in document["front"]
+    assert document["best"]["flags"]["speculative_num_steps"] == 4
+
+
+@pytest.mark.parametrize(("objective", "steps"), [("agentic", 4), ("throughput", 3)])
+def test_the_hand_sweep_takes_six_launches(tmp_path: Path, objective: str, steps: int) -> None:
+    words = optimize_words("--objective", objective, trials=6, serve=serve_words(speed=40))
+    done = autotune(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"Use      --speculative-num-steps {steps} " in done.stdout
+    made = records(tmp_path)
+    assert [r["role"] for r in made[:2]] == ["baseline", "reference"]
+    assert made[1]["effective"]["speculative_algorithm"] is None
+    assert "speculative_num_steps" not in made[1]["flags"]
+    refused = autotune("export", "--trial", "1", cwd=tmp_path)
+    assert refused.returncode == 2 and "speculation off" in complaint(refused)
+    best = json.loads(autotune("pareto", "--json", cwd=tmp_path).stdout)["best"]
+    assert best["flags"]["speculative_num_steps"] == steps
 
 
 def test_another_command_is_refused_and_the_difference_is_named(finished: FinishedStudy) -> None:

@@ -15,13 +15,14 @@ from autotune.core.trial import (
     Interval,
     Phase,
     TrialRecord,
+    TrialRole,
 )
 from autotune.errors import Interrupted
 from autotune.events import Event
-from autotune.search import CanonicalTPESampler
+from autotune.search import sampler_named
 from autotune.space import SearchSpace, load_space
-from autotune.study.budget import Budget
-from autotune.study.evaluate import Evaluator, TrialRole
+from autotune.study.budget import Budget, StopRule
+from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
 from autotune.study.store import StudyStore
 from autotune.study.tuner import Tuner
@@ -104,22 +105,33 @@ class Bench:
     def store(self) -> StudyStore:
         return StudyStore("s", root=self.root)
 
-    def tuner(self, model: Model = trade_off, *, trials: int = 30) -> Tuner:
-        sampler = CanonicalTPESampler(self.space, seed=0)
+    def tuner(
+        self,
+        model: Model = trade_off,
+        *,
+        trials: int = 30,
+        sampler: str = "speculative",
+        stop_rule: StopRule | None = None,
+        reference: Flags | None = None,
+    ) -> Tuner:
+        """Uses up the space unless there is a rule to stop before."""
+        chosen = sampler_named(sampler, self.space, self.objective, seed=0)
         evaluator = FakeEvaluator(
             NoEngine(), None, (), (), (), self.events.append, model=model  # type: ignore[arg-type]
         )  # fmt: skip
         return Tuner(
             store=self.store,
-            study=self.store.create(sampler),
+            study=self.store.create(chosen),
             space=self.space,
-            sampler=sampler,
+            sampler=chosen,
             objective=self.objective,
             evaluator=evaluator,
             baseline=self.baseline,
             budget=Budget(trials),
             interrupts=Interrupts(),
             listener=self.events.append,
+            stop_rule=stop_rule or StopRule(),
+            reference=reference,
         )
 
     def records(self) -> list[TrialRecord]:
@@ -135,9 +147,9 @@ def chain(steps: int) -> dict[str, FlagValue]:
 
 
 def asked(tuner: Tuner) -> list[int]:
-    """The steps of each launch, in order."""
+    """The steps of each launch, in order; 0 without speculation."""
     assert isinstance(tuner.evaluator, FakeEvaluator)
-    return [int(flags["speculative_num_steps"]) for flags, _ in tuner.evaluator.asked]
+    return [int(flags.get("speculative_num_steps", 0)) for flags, _ in tuner.evaluator.asked]
 
 
 def roles(tuner: Tuner) -> list[TrialRole]:

@@ -218,6 +218,21 @@ class LaunchCommand:
         """The command without these flags and their values."""
         return self.with_flags(dict.fromkeys(names, False))
 
+    def speculation(self) -> tuple[str, ...]:
+        """Names of those of its flags without which it does not speculate and knows of no draft.
+
+        Raises:
+            UsageError: the file of ``--config`` cannot be read.
+        """
+        words = (*self._words_of_file(), *Placement.of(self.argv).words)
+        specs = [spec for spec in known_flags() if _is_speculative(spec.name)]
+        for word in words:
+            head = word.partition("=")[0]
+            name = head.removeprefix("--").replace("-", "_")
+            if _is_speculative(name) and not any(spec.is_spelled(head) for spec in specs):
+                specs.append(spec_of(name, self.version))
+        return tuple(spec.name for spec in specs if any(_places(words, 0, spec)))
+
     def with_port(self, port: int) -> LaunchCommand:
         """The command on this port; an address given by the user stays.
 
@@ -348,6 +363,11 @@ def _places(words: Sequence[str], first: int, spec: FlagSpec) -> Iterator[_Place
             end += 1
         values = words[start + 1 : end]
         yield _Place(start, end, head, " ".join(values) if values else None, False)
+
+
+def _is_speculative(name: str) -> bool:
+    beside = ("enable_linear_replayssm_spec", "enable_multi_layer_eagle")
+    return name.startswith("speculative_") or name in beside
 
 
 def _read(spec: FlagSpec, place: _Place) -> FlagValue:
