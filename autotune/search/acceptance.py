@@ -44,7 +44,9 @@ class AcceptTable:
     @classmethod
     def of(cls, triples: Iterable[Triple]) -> AcceptTable:
         """Of (steps, topk, draft tokens); steps 0 is no speculation and accepts one token."""
-        return cls(np.stack([_tree(*triple) for triple in triples], axis=-1))
+        grid = np.zeros((_Q_LOGITS.size, _LOG_DECAYS.size, _RHO_LOGITS.size, 0))
+        trees = [_tree(*triple)[..., None] for triple in triples]
+        return cls(np.concatenate([grid, *trees], axis=-1))
 
     def expected(self, q_logit: Array, spread: Array, log_decay: Array, rho_logit: Array) -> Array:
         """Expected accept lengths, shape (draws, trees), of unknowns of shape (draws,)."""

@@ -24,6 +24,9 @@ MIN_LOG_SD = 0.01
 """No measurement of a server is better than 1 %: launches of the same flags differ by more."""
 _UNKNOWN_LOG_SD = 0.02
 _MAX_LOG_SD = 0.5
+_ABSURD = 1e12
+"""No flag, time, rate or amount of a server is so large, or positive and as small as its inverse.
+"""
 
 ENVIRONMENT = frozenset(
     {
@@ -147,11 +150,11 @@ def _flags(
     known = {
         name: value
         for name, value in given.items()
-        if name in space.names and isinstance(value, int | float | str)
+        if name in space.names and _is_flag_value(value)
     }
     for name in space.names:
         value = effective.get(name)
-        if name not in known and isinstance(value, int | float | str):
+        if name not in known and _is_flag_value(value):
             known[name] = value
     try:
         return space.canonical(known) if known or _is_off(record) else None
@@ -255,12 +258,16 @@ def _sequence(record: Mapping[str, Any], key: str) -> Iterable[Any]:
 def _finite(raw: object) -> float | None:
     if isinstance(raw, bool) or not isinstance(raw, int | float):
         return None
-    return float(raw) if math.isfinite(raw) else None
+    return float(raw) if -_ABSURD < raw < _ABSURD else None
 
 
 def _positive(raw: object) -> float | None:
     value = _finite(raw)
-    return value if value is not None and value > 0 else None
+    return value if value is not None and value > 1.0 / _ABSURD else None
+
+
+def _is_flag_value(raw: object) -> bool:
+    return isinstance(raw, bool | str) or _finite(raw) is not None
 
 
 def has_tree(flags: Flags) -> bool:
