@@ -1,1 +1,1 @@
-"""Measures the measuring client (truth, cost, limits) and the samplers (``search``)."""
+"""Measures the client (truth, cost, limits) and the samplers (``search``, ``proposal``)."""

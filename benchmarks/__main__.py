@@ -10,6 +10,7 @@ import click
 
 from benchmarks import cost, limits, truth
 from benchmarks.output import machine, markdown
+from benchmarks.proposal import command as proposal
 from benchmarks.search.command import command as search
 
 
@@ -41,6 +42,7 @@ def main(context: click.Context, quick: bool, as_json: bool) -> None:
 
 
 main.add_command(search)
+main.add_command(proposal, "proposal")
 
 if __name__ == "__main__":
     main()
