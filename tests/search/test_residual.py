@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from autotune.search.residual import (
+    Features,
+    Kernel,
+    Process,
+    _other_loss,
+    _squared_apart,
+    fit_other,
+    tree_amplitude,
+    without_outliers,
+)
+
+Array = npt.NDArray[np.float64]
+RNG = np.random.default_rng(0)
+KERNEL = Kernel(0.05, 0.15, np.array([0.6, 1.0, 1.5]))
+
+
+def points(n: int, seed: int = 0) -> Features:
+    rng = np.random.default_rng(seed)
+    other = np.column_stack([rng.random(n), rng.random(n), rng.integers(0, 3, n)])
+    category = np.array([False, False, True])
+    return Features(rng.normal(0, 1, (n, 4)), other, category, np.arange(n))
+
+
+def test_the_kernel_is_a_covariance() -> None:
+    at = points(40)
+    covariance = KERNEL.between(at, at)
+    assert covariance == pytest.approx(covariance.T)
+    assert np.linalg.eigvalsh(covariance).min() > 0
+    assert np.diag(covariance) == pytest.approx(KERNEL.variance())
+
+
+def test_the_gradient_of_the_loss_is_that_of_differences() -> None:
+    at = points(12)
+    rest = replace(KERNEL, other_sd=0.0, lengths=np.zeros(0)).between(at, at) + 1e-3 * np.eye(12)
+    modulation = 1.0 + 0.25 * Kernel(1.0, 0.0, np.zeros(0), 0.0).between(at, at)
+    apart, residual = _squared_apart(at, at), RNG.normal(0, 0.2, 12)
+    for u in (np.array([-1.9, 0.0, 0.0, 0.0]), np.array([-1.0, -0.7, 0.8, 1.5])):
+        _, gradient = _other_loss(u, rest, modulation, apart, residual)
+        for i, step in enumerate(1e-5 * np.eye(4)):
+            up = _other_loss(u + step, rest, modulation, apart, residual)[0]
+            down = _other_loss(u - step, rest, modulation, apart, residual)[0]
+            assert gradient[i] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-5)
+
+
+def test_errors_of_values_left_out_are_those_of_leaving_each_out() -> None:
+    at, residual, noise = points(8), RNG.normal(0, 0.1, 8), np.full(8, 0.01)
+    told = Process.over(KERNEL, at, noise).left_out(residual)
+    covariance = KERNEL.between(at, at) + np.diag(noise + 1e-8)
+    for i in range(8):
+        rest = np.delete(np.arange(8), i)
+        weight = np.linalg.solve(covariance[np.ix_(rest, rest)], covariance[rest, i])
+        variance = covariance[i, i] - weight @ covariance[rest, i]
+        error = residual[i] - weight @ residual[rest]
+        assert told[i] == pytest.approx(error / np.sqrt(variance))
+
+
+def test_an_outlier_gets_more_noise_and_the_others_keep_theirs() -> None:
+    kernel = Kernel(0.05, 0.0, np.zeros(0))
+    at = Features(RNG.normal(0, 0.3, (10, 4)), np.zeros((10, 0)), np.zeros(0, bool), np.arange(10))
+    residual, noise = RNG.normal(0, 0.01, 10), np.full(10, 0.01**2)
+    assert without_outliers(kernel, at, residual, noise) == pytest.approx(noise)
+    residual[4] = -0.5
+    mended = without_outliers(kernel, at, residual, noise)
+    assert mended[4] > 100 * noise[4]
+    assert np.argmax(mended) == 4
+
+
+def test_what_was_seen_is_known_and_what_is_far_is_not() -> None:
+    at, noise = points(6), np.full(6, 1e-6)
+    process, residual = Process.over(KERNEL, at, noise), RNG.normal(0, 0.1, 6)
+    cross, variance = process.weights(at)
+    assert cross @ process.solve(residual) == pytest.approx(residual, abs=1e-3)
+    assert (variance < 1e-5).all()
+    far = replace(at, tree=at.tree + 50, other=at.other + 9, own=at.own + 100)
+    _, unknown = process.weights(far)
+    assert (unknown > 0.5 * (KERNEL.variance() - KERNEL.own_sd**2)).all()
+
+
+def test_a_flag_that_matters_gets_a_shorter_length_than_one_that_does_not() -> None:
+    at = points(60)
+    effect = 0.2 * np.sin(5 * at.other[:, 0]) + RNG.normal(0, 0.01, 60)
+    found = fit_other(Kernel(0.02, 0.15, np.ones(3)), at, effect, np.full(60, 1e-4))
+    assert found.lengths[0] < 0.7 * found.lengths[1]
+    assert found.other_sd > 0.05
+
+
+def test_the_amplitude_of_the_misfit_grows_with_the_misfit() -> None:
+    at, noise, none = points(20), np.full(20, 1e-4), np.zeros((20, 1))
+    misfit = RNG.normal(0, 1, 20)
+    small, large = (tree_amplitude(at, scale * misfit, noise, none) for scale in (0.01, 0.2))
+    assert small < 0.04 < large
+    explained = tree_amplitude(at, 0.2 * misfit, noise, misfit[:, None])
+    assert explained < large, "what the unknowns of the physics explain is no misfit"
