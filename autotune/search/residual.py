@@ -120,11 +120,16 @@ class Process:
         return cls(kernel, points, np.asarray(np.linalg.cholesky(covariance)))
 
     def weights(self, at: Features) -> tuple[Array, Array]:
-        """(cross covariance (n_at, n), variance (n_at,)) of predictions."""
+        """(cross covariance (n_at, n), variance (n_at,)) of predictions.
+
+        Of a configuration that was never looked at, what is peculiar to it is no part of the
+        variance: it cannot be told from that of its neighbours, and would make a lottery of them.
+        """
         cross = self.kernel.between(at, self.points)
         half = solve_triangular(self.factor, cross.T, lower=True)
-        variance = np.maximum(self.kernel.variance() - (half**2).sum(0), 1e-10)
-        return cross, variance
+        new = ~np.isin(at.own, self.points.own)
+        variance = self.kernel.variance() - new * self.kernel.own_sd**2 - (half**2).sum(0)
+        return cross, np.maximum(variance, 1e-8)
 
     def draws(self, at: Features, normals: Array) -> Array:
         """Joint deviations from the prediction, shape (draws, n_at), from standard normals.
