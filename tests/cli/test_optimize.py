@@ -165,18 +165,20 @@ def test_more_trials_go_on_with_a_study_until_its_space_is_used_up(
     after = records(tmp_path)
     assert after[:3] == records(finished.directory)
     assert {r["flags"]["speculative_num_steps"] for r in after} == {1, 2, 3, 4, 5}
-    assert document["best"]["flags"]["speculative_num_steps"] == 4
+    assert document["best"]["flags"]["speculative_num_steps"] in (3, 4, 5)
 
 
 @pytest.mark.parametrize(("objective", "steps"), [("agentic", 4), ("throughput", 3)])
 def test_the_hand_sweep_takes_six_launches(tmp_path: Path, objective: str, steps: int) -> None:
-    words = optimize_words("--objective", objective, trials=6, serve=serve_words(speed=40))
-    done = autotune(*words, cwd=tmp_path)
+    words = ("--objective", objective, "--serving-concurrency", "16,32")
+    serve = serve_words(speed=40)
+    done = autotune(*optimize_words(*words, trials=6, serve=serve), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"Use      --speculative-num-steps {steps} " in done.stdout
     made = records(tmp_path)
     assert [r["role"] for r in made[:2]] == ["baseline", "reference"]
-    assert made[1]["effective"]["speculative_algorithm"] is None
+    assert made[1]["effective"].get("speculative_algorithm") is None
+    assert all(phase["accept_length"] is None for phase in made[1]["phases"])
     assert "speculative_num_steps" not in made[1]["flags"]
     refused = autotune("export", "--trial", "1", cwd=tmp_path)
     assert refused.returncode == 2 and "speculation off" in complaint(refused)
