@@ -74,7 +74,7 @@ def play(name: str, directory: Path, trials: int) -> Played:
     (directory / "three.yaml").write_text(SPACE)
     server = serve_words("--fail", name, "--fail-from-steps", "2", steps=1, speed=100)
     run = autotune(
-        *optimize_words(space="three.yaml", trials=trials, serve=server),
+        *optimize_words("--without-off", space="three.yaml", trials=trials, serve=server),
         cwd=directory,
         env=environment(**DEADLINES.get(name, {})),
     )

@@ -49,8 +49,10 @@ def test_a_rehearsal_shows_words_that_can_be_pasted(tmp_path: Path) -> None:
         f"--speculative-num-draft-tokens {steps + 1}"
         for steps in (3, 5)
     ]
-    assert [shlex.split(line)[-1] for line in shown[:3]] == [
+    off = given.removeprefix("--speculative-algorithm EAGLE ")
+    assert [shlex.split(line)[-1] for line in shown[:4]] == [
         script.format(given.replace("> log", tail)),
+        script.format(off.replace("> log", tail)),
         *(script.format(given.replace("> log", f"{tree} {tail}")) for tree in trees),
     ]
     assert len(shown) == 5

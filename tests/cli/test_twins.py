@@ -30,7 +30,8 @@ def test_a_server_that_was_measured_before_is_not_measured_again(tmp_path: Path)
     (tmp_path / "changed.yaml").write_text(SPACE)
     served = serve_words(speed=200)
     words = [sys.executable, "serve.py", *served[2:]]
-    done = autotune(*optimize_words(space="changed.yaml", trials=3, serve=words), cwd=tmp_path)
+    every = optimize_words("--sampler", "grid", space="changed.yaml", trials=3, serve=words)
+    done = autotune(*every, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     baseline, *others = records(tmp_path)
     assert baseline["objectives"] and baseline["same_as"] is None
