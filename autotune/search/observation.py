@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
@@ -34,7 +34,7 @@ ENVIRONMENT = frozenset(
         FailureKind.MODEL_MISSING, FailureKind.CLIENT_SATURATED, FailureKind.TOO_NOISY,
     }
 )  # fmt: skip
-"""Failures that say nothing about the flags."""
+"""Failures that say nothing about the flags, which are not launched again all the same."""
 
 
 class Measured(NamedTuple):
@@ -90,6 +90,11 @@ class Observation:
     violations: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def is_accident(self) -> bool:
+        """It died, and not for its flags."""
+        return self.failure is not None and self.failure.kind in ENVIRONMENT
+
+    @property
     def is_feasible(self) -> bool:
         return self.outcome == "measured" and all(v <= 0 for v in self.violations.values())
 
@@ -114,7 +119,7 @@ def _observe(trial: FrozenTrial, space: SearchSpace) -> Observation | None:
     latency, throughput = _values(record, trial)
     if failure is None and (latency is None or throughput is None):
         return None
-    if failure is not None and failure.kind in ENVIRONMENT:
+    if failure is not None and failure.kind is FailureKind.INTERRUPTED:
         return None
     phases = [phase for phase in _sequence(record, "phases") if isinstance(phase, Mapping)]
     single = next((phase for phase in phases if phase.get("role") == "latency"), {})
@@ -266,7 +271,7 @@ def _positive(raw: object) -> float | None:
     return value if value is not None and value > 1.0 / _ABSURD else None
 
 
-def _is_flag_value(raw: object) -> bool:
+def _is_flag_value(raw: object) -> TypeGuard[FlagValue]:
     return isinstance(raw, bool | str) or _finite(raw) is not None
 
 

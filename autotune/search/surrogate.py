@@ -95,7 +95,7 @@ class Surrogate:
         n_draws: int,
     ) -> None:
         self._encoder, self._rng, self._n_draws = encoder, rng, n_draws
-        self.ended = [o for o in seen if o.outcome != "pending"]
+        self.ended = [o for o in seen if o.outcome != "pending" and not o.is_accident]
         self.measured = [o for o in self.ended if o.latency and o.throughput]
         self._pending = [o for o in seen if o.outcome == "pending"]
         self._physical = encoder.space.tree is not None and any(

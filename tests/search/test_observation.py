@@ -66,12 +66,13 @@ def test_a_running_trial_is_pending_and_a_waiting_one_says_nothing_yet() -> None
 def test_a_failure_speaks_against_the_flags_unless_it_is_an_accident(kind: FailureKind) -> None:
     bound = Bound(MEMORY, "at_least", 0.8)
     found = observed(failed_record(0, FLAGS, kind, bound))
-    if kind in ENVIRONMENT:
+    if kind is FailureKind.INTERRUPTED:
         assert found is None
         return
     assert found is not None and found.outcome == "failed" and found.latency is None
     assert found.failure is not None and found.failure.kind is kind
     assert found.failure.bound == bound
+    assert found.is_accident == (kind in ENVIRONMENT)
 
 
 def test_a_nameless_or_unknown_failure_is_a_crash() -> None:
