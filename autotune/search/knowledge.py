@@ -108,6 +108,12 @@ class Knowledge:
 
     # ---- configurations in hand ---------------------------------------------------------------
 
+    @property
+    def chosen_from(self) -> list[Observation]:
+        """Measured launches of the space; those of references where there is no other."""
+        measured = self.surrogate.measured
+        return [o for o in measured if not o.is_reference] or measured
+
     @cached_property
     def in_hand(self) -> tuple[list[Observation], Predictions]:
         """Measured configurations that keep the constraints, once each, and what is known of them.
@@ -116,7 +122,7 @@ class Knowledge:
         """
         once: dict[FlagKey, Observation] = {}
         bad = {flag_key(o.flags) for o in self.surrogate.measured if not o.is_feasible}
-        for o in self.surrogate.measured:
+        for o in self.chosen_from:
             once.setdefault(flag_key(o.flags), o)
         kept = [o for key, o in once.items() if key not in bad] or list(once.values())
         return kept, self._predict([o.flags for o in kept])

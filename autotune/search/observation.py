@@ -68,6 +68,7 @@ class Observation:
         free_gb, weights_gb, gpu_gb: GB per GPU; free: after graph capture.
         failure: of a failed one, as far as it is readable.
         minutes: that the launch took, of the engine's own time.
+        is_reference: it is not of the space (speculation off): to learn from, not to choose.
         violations: constraint to how far it is off; at most 0: kept.
         is_feasible: no constraint is violated.
     """
@@ -87,6 +88,7 @@ class Observation:
     gpu_gb: float | None = None
     failure: Failure | None = None
     minutes: float | None = None
+    is_reference: bool = False
     violations: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -139,6 +141,7 @@ def _observe(trial: FrozenTrial, space: SearchSpace) -> Observation | None:
         gpu_gb=_positive(machine.get("gpu_memory_gb")),
         failure=failure,
         minutes=_minutes(_mapping(record, "timings")),
+        is_reference=_is_reference(record),
         violations=_violations(record, trial),
     )
 
@@ -162,12 +165,12 @@ def _flags(
         if name not in known and _is_flag_value(value):
             known[name] = value
     try:
-        return space.canonical(known) if known or _is_off(record) else None
+        return space.canonical(known) if known or _is_reference(record) else None
     except (SpaceError, ValueError, TypeError):
         return None
 
 
-def _is_off(record: Mapping[str, Any]) -> bool:
+def _is_reference(record: Mapping[str, Any]) -> bool:
     return record.get("role") == "reference"
 
 

@@ -84,7 +84,7 @@ def recommended(known: Knowledge) -> Recommendation:
     chosen = min(tied, key=lambda i: (simplicity(kept[i].flags), -means[i]))
     gain = _further_gain(known, int(chosen))
     expected, sure = float(np.expm1(gain).mean()), float((gain < np.log1p(_STOP_GAIN)).mean())
-    n_measured = len(known.surrogate.measured)
+    n_measured = len(known.chosen_from)
     return Recommendation(
         flags=kept[chosen].flags,
         trial=kept[chosen].number,

@@ -115,7 +115,7 @@ class CanonicalTPESampler(BaseSampler):
             record = record_from(other.user_attrs.get("record"))
             if record is not None:
                 records.append(record)
-            if other.number == number or (record and is_interrupted(record)):
+            if other.number == number or (record and record.is_interrupted):
                 continue
             flags = record.flags if record else other.params
             if flags:
@@ -150,8 +150,3 @@ class CanonicalTPESampler(BaseSampler):
             place = rng.random() ** (_SMALL_TREES if name == DRAFT else 1.0)
             point[name] = values[int(place * len(values))]
         return point
-
-
-def is_interrupted(record: TrialRecord) -> bool:
-    """True for a trial that was cut off and teaches nothing about its flags."""
-    return record.failure is not None and record.failure.kind == "interrupted"

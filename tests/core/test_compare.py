@@ -47,8 +47,8 @@ def test_a_change_has_no_unit(before: Interval, after: Interval, scale: float) -
     there = ratio_change(before, after)
     sides = (Interval(*(scale * x for x in (s.value, s.low, s.high))) for s in (before, after))
     scaled = ratio_change(*sides)
-    assert scaled.value == pytest.approx(there.value, abs=1e-9)
-    assert scaled.low == pytest.approx(there.low, abs=1e-9)
+    assert scaled.value == pytest.approx(there.value, rel=1e-9, abs=1e-9)
+    assert scaled.low == pytest.approx(there.low, rel=1e-9, abs=1e-9)
 
 
 @given(intervals)
