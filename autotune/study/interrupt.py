@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 from autotune.errors import Interrupted
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN_AFTER_S = 0.02
 
 
 def _is_ignored(signum: signal.Signals) -> bool:
     return signal.getsignal(signum) is signal.SIG_IGN
+
+
+def _sent_again(lost: sys.UnraisableHookArgs, otherwise: Callable[..., object]) -> None:
+    """Sends a signal again whose exception came where Python can only drop it.
+
+    In a finaliser, a callback of a weak reference or a hook of a fork, nobody could catch it.
+    """
+    if not isinstance(lost.exc_value, Interrupted):
+        otherwise(lost)
+        return
+    again = threading.Timer(_AGAIN_AFTER_S, os.kill, (os.getpid(), lost.exc_value.signum))
+    again.daemon = True
+    again.start()
 
 
 class Interrupts:
@@ -35,9 +53,12 @@ class Interrupts:
         """
         signals = [s for s in _SIGNALS if s != signal.SIGHUP or not _is_ignored(s)]
         before = {signum: signal.signal(signum, self._on_signal) for signum in signals}
+        hook = sys.unraisablehook
+        sys.unraisablehook = partial(_sent_again, otherwise=hook)
         try:
             yield self
         finally:
+            sys.unraisablehook = hook
             for signum, handler in before.items():
                 signal.signal(signum, handler)
 

@@ -23,6 +23,7 @@ from autotune.engine.local import LocalEngine, LocalServer
 from autotune.engine.ports import can_bind, port_of
 from autotune.engine.recorder import MOST_BYTES
 from autotune.errors import Interrupted
+from autotune.study.interrupt import Interrupts
 
 from . import places
 from .conftest import wait_until
@@ -136,20 +137,16 @@ def test_a_server_that_is_never_ready_is_stopped_at_the_deadline(
 def test_an_interrupt_in_the_middle_of_a_launch_leaves_nothing(
     place: Harness, tmp_path: Path, after_s: float
 ) -> None:
-    def interrupt(signum: int, frame: object) -> None:
-        raise Interrupted(signum)
-
-    before = signal.signal(signal.SIGUSR1, interrupt)
     main = threading.main_thread().ident
     assert main is not None
-    timer = threading.Timer(after_s, signal.pthread_kill, (main, signal.SIGUSR1))
-    try:
-        with pytest.raises(Interrupted):
-            timer.start()
-            launch(place.engine("never-ready"), tmp_path / "1")
-    finally:
-        timer.join()
-        signal.signal(signal.SIGUSR1, before)
+    timer = threading.Timer(after_s, signal.pthread_kill, (main, signal.SIGTERM))
+    with Interrupts().active():
+        try:
+            with pytest.raises(Interrupted):
+                timer.start()
+                launch(place.engine("never-ready"), tmp_path / "1")
+        finally:
+            timer.join()
     assert wait_until(lambda: not place.left(), 10.0), place.left()
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -78,3 +79,14 @@ def test_nohup_is_heeded() -> None:
             assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+class _EndsBadly:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_that_comes_in_a_finaliser_comes_again(interrupts: Interrupts) -> None:
+    with pytest.raises(Interrupted):
+        _EndsBadly()
+        time.sleep(30.0)
