@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from .browser import browser, complaints, page
+
+__all__ = ["browser", "complaints", "page"]
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begins the long ones first: those with a time limit of their own.
