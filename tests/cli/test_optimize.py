@@ -170,8 +170,8 @@ def test_more_trials_go_on_with_a_study_until_its_space_is_used_up(
 
 @pytest.mark.parametrize(("objective", "steps"), [("agentic", 4), ("throughput", 3)])
 def test_the_hand_sweep_takes_six_launches(tmp_path: Path, objective: str, steps: int) -> None:
-    words = ("--objective", objective, "--serving-concurrency", "32")
-    serve = serve_words(speed=40)
+    words = ("--objective", objective, "--serving-concurrency", "32", "--workload", "agentic-short")
+    serve = serve_words(speed=30)
     done = autotune(*optimize_words(*words, trials=6, serve=serve), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"Use      --speculative-num-steps {steps} " in done.stdout
