@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotune.cli.bars import side_by_side
-from autotune.cli.words import duration
+from autotune.study.words import duration
 from autotune.workload.counting import Lengths
 from autotune.workload.inspection import Inspection
 

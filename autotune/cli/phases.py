@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from autotune.cli import words
 from autotune.core.trial import Interval, Phase, TrialRecord
+from autotune.study import words
 
 _WIDEST = 100
 """Columns of a terminal that a sentence may take: longer lines are hard to read."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autotune.cli import words
 from autotune.cli.table import TrialTable
 from autotune.events import (
     Event,
@@ -23,6 +22,7 @@ from autotune.events import (
     TrialEnded,
     TrialStarted,
 )
+from autotune.study import words
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from autotune.cli import words
 from autotune.engine.sglang.command import DEFAULT_PORT, LaunchCommand
+from autotune.study import words
 from autotune.study.campaign import Campaign
 from autotune.study.forecast import Estimate, Planned, estimate, planned
 

@@ -46,7 +46,7 @@ def command(study: str | None, as_json: bool) -> None:
 
 def _cautions(view: StudyView) -> Iterator[str]:
     """What the rows of the front had no room for, a line each."""
-    from autotune.cli import words
+    from autotune.study import words
 
     trials = {standing.trial for standing in view.ranking.front}
     rows = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from autotune.cli.reference import off_wins
 from autotune.cli.table import TrialTable
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Phase, TrialRecord
 from autotune.study.budget import gpu_hours, settled
 from autotune.study.reading import StudyView
+from autotune.study.verdict import off_wins
 
 _INDENT = " " * 9
 

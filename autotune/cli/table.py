@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autotune.cli import words
 from autotune.core.ranking import pool
 from autotune.core.trial import Flags, TrialRecord
+from autotune.study import words
 
 
 @dataclass(frozen=True, slots=True)

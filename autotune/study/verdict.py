@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from autotune.cli import words
 from autotune.core.ranking import Ranking, Standing, pool
 from autotune.core.trial import Interval, TrialRecord
+from autotune.study import words
 from autotune.study.reading import StudyView
 
 
