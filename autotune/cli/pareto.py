@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
 from autotune.cli import options
+
+if TYPE_CHECKING:
+    from autotune.core.ranking import Ranking
 
 
 @click.command(short_help="the front of a study")
@@ -25,3 +31,20 @@ def command(study: str | None, weight: str | None, as_json: bool) -> None:
     click.echo(f"study {view.name} · objective {ranking.objective.describe()}\n")
     for line in front_table(view, ranking):
         click.echo(line)
+    for line in _how_sure(ranking):
+        click.echo(line)
+
+
+def _how_sure(ranking: Ranking) -> Iterator[str]:
+    """Which members are the same within the noise, and which weight each would win under."""
+    ranges = ranking.weight_ranges()
+    if len(ranges) > 1:
+        yield "\nHighest measured score by the weight of latency"
+        for standing, low, high in ranges:
+            yield f"  {low:.2f} to {high:.2f}  trial {standing.trial}"
+    if ranking.ties:
+        pairs = ", ".join(f"{a.trial} and {b.trial}" for a, b in ranking.ties)
+        yield f"\nThe same within the noise: {pairs}"
+    if ranking.perhaps:
+        others = ", ".join(str(s.trial) for s in ranking.perhaps)
+        yield f"\nOff the front by no more than the noise: {others}"

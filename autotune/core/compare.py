@@ -62,12 +62,20 @@ def _difference(
     phase: Phase, metric: str, before: Interval, after: Interval, more_is_better: bool
 ) -> Difference:
     change = ratio_change(before, after)
-    is_tie = change.low <= 0 <= change.high or abs(change.value) < _TIE_FRAC
     verdict: Verdict = "better" if (change.value > 0) == more_is_better else "worse"
     name = metric.removesuffix("_interval")
     return Difference(
-        phase.role, phase.load, name, before, after, change, "tie" if is_tie else verdict
+        phase.role, phase.load, name, before, after, change, "tie" if _is_tie(change) else verdict
     )
+
+
+def is_tie(before: Interval, after: Interval) -> bool:
+    """Whether two values > 0 differ by no more than the noise, or by less than half a percent."""
+    return _is_tie(ratio_change(before, after))
+
+
+def _is_tie(change: Interval) -> bool:
+    return change.low <= 0 <= change.high or abs(change.value) < _TIE_FRAC
 
 
 def ratio_change(before: Interval, after: Interval) -> Interval:

@@ -6,10 +6,11 @@ the spread between launches, which no single launch can see, enters the interval
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autotune.core import pareto
@@ -52,6 +53,10 @@ class Standing:
     @property
     def point(self) -> pareto.Point:
         return self.latency_s.value, self.throughput_tok_s.value
+
+    @property
+    def region(self) -> pareto.Region:
+        return pareto.Region(self.latency_s, self.throughput_tok_s)
 
     def to_dict(self) -> dict[str, Any]:
         """The ``T`` of ``autotune pareto --json``."""
@@ -111,6 +116,62 @@ class Ranking:
         index = pareto.knee([s.point for s in self.front])
         return None if index is None else self.front[index]
 
+    def under(self, objective: Objective) -> Ranking:
+        """The same measurements under other weights; a recommendation holds for its own only."""
+        if objective == self.objective or not self.standings:
+            return replace(self, objective=objective)
+        base = self._scored_against
+
+        def scored(s: Standing) -> Standing:
+            return replace(s, score=objective.score(*s.point, base))
+
+        standings = sorted(map(scored, self.standings), key=lambda s: (-s.score, s.trial))
+        by_trial = {s.trial: s for s in standings}
+        return replace(
+            self,
+            objective=objective,
+            standings=tuple(standings),
+            baseline=by_trial[self.baseline.trial] if self.baseline else None,
+            front=tuple(by_trial[s.trial] for s in self.front),
+            reference=scored(self.reference) if self.reference else None,
+            chosen=None,
+        )
+
+    @property
+    def _scored_against(self) -> pareto.Point:
+        """The baseline, or what stood in for it: the configuration that was launched first."""
+        return (self.baseline or min(self.standings, key=lambda s: s.trial)).point
+
+    @property
+    def ties(self) -> tuple[tuple[Standing, Standing], ...]:
+        """Pairs of the front that the measurements cannot tell apart."""
+        pairs = itertools.combinations(self.front, 2)
+        return tuple((a, b) for a, b in pairs if pareto.same(a.region, b.region))
+
+    @property
+    def perhaps(self) -> tuple[Standing, ...]:
+        """Feasible standings that only noise keeps off the front, by rising latency."""
+        feasible = self.feasible
+        kept = (feasible[i] for i in pareto.uncertain_front([s.region for s in feasible]))
+        on_it = {s.trial for s in self.front}
+        return tuple(s for s in kept if s.trial not in on_it)
+
+    @property
+    def hypervolume_frac(self) -> float | None:
+        """Area of the front beyond the baseline, as a share of its latency times its throughput.
+
+        The reference point is the baseline: what it does not lose to at both goals adds nothing.
+        None where there is no baseline.
+        """
+        return None if self.baseline is None else beyond(self.front, self.baseline.point)
+
+    def weight_ranges(self) -> list[tuple[Standing, float, float]]:
+        """Who of the front has the highest score from which latency weight to which."""
+        only = [self.under(Objective("", w)) for w in (1.0, 0.0)]
+        scores = [{s.trial: s.score for s in each.front} for each in only]
+        gains = [(scores[0][s.trial], scores[1][s.trial]) for s in self.front]
+        return [(self.front[r.member], r.low, r.high) for r in pareto.weight_ranges(gains)]
+
     def standing_of(self, record: TrialRecord) -> Standing | None:
         """The standing of these flags, whichever launch of them was measured; None: none was."""
         if record.role == "reference":
@@ -141,8 +202,20 @@ class Ranking:
             "best": self.best.to_dict() if self.best else None,
             "knee": self.knee.to_dict() if self.knee else None,
             "front": [standing.to_dict() for standing in self.front],
+            "ties": [[a.trial, b.trial] for a, b in self.ties],
+            "perhaps": [standing.to_dict() for standing in self.perhaps],
+            "hypervolume_frac": self.hypervolume_frac,
+            "weight_ranges": [
+                {"trial": s.trial, "low": low, "high": high}
+                for s, low, high in self.weight_ranges()
+            ],
             "n_trials": dict(self.counts),
         }
+
+
+def beyond(standings: Iterable[Standing], base: pareto.Point) -> float:
+    """Hypervolume above ``base``, as a share of its latency times its throughput."""
+    return pareto.hypervolume([s.point for s in standings], base) / (base[0] * base[1])
 
 
 TIE = 0.005

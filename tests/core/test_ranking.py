@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.core.objective import PRESETS
+from autotune.core.objective import PRESETS, Objective
 from autotune.core.ranking import Ranking, rank, simplicity
 from autotune.core.trial import FailureKind, Interval, TrialRecord
 
@@ -129,6 +129,10 @@ def test_an_empty_study_ranks_to_nothing() -> None:
         "best": None,
         "knee": None,
         "front": [],
+        "ties": [],
+        "perhaps": [],
+        "hypervolume_frac": None,
+        "weight_ranges": [],
         "n_trials": {
             "complete": 0,
             "failed": 1,
@@ -165,3 +169,35 @@ def test_the_document_of_a_standing_is_plain() -> None:
         "gain_vs_baseline_pct": 0.0,
     }
     assert Interval(0.0, 0.0, 0.0).half_width_frac == 0.0
+
+
+def test_other_weights_score_the_same_measurements_as_ranking_them_anew() -> None:
+    records = [
+        measured(0, 3, 1.0, 1000.0, baseline=True), measured(1, 4, 0.8, 950.0),
+        measured(2, 2, 1.2, 1200.0), measured(3, 5, 0.7, 600.0, feasible=False),
+    ]  # fmt: skip
+    other = Objective("other", 0.1)
+    assert rank(records, PRESETS["agentic"], chosen=0).under(other) == rank(records, other)
+
+
+def test_each_weight_belongs_to_the_winner_of_its_range() -> None:
+    records = [measured(0, 3, 1.0, 1000.0, baseline=True), measured(1, 4, 0.8, 900.0)]
+    ranges = rank(records, PRESETS["agentic"]).weight_ranges()
+    assert [s.trial for s, _, _ in ranges] == [0, 1]
+    at = ranges[0][2]
+    assert at == pytest.approx(math.log(10 / 9) / math.log(10 / 8 * 10 / 9))
+
+
+def test_what_only_noise_keeps_off_the_front_is_named() -> None:
+    ranking = ranked(
+        measured(0, 3, 1.0, 1000.0, baseline=True), measured(1, 4, 1.003, 998.0),
+        measured(2, 5, 1.3, 700.0),
+    )  # fmt: skip
+    assert [s.trial for s in ranking.front] == [0]
+    assert [s.trial for s in ranking.perhaps] == [1]
+
+
+def test_the_hypervolume_begins_at_the_baseline() -> None:
+    ranking = ranked(measured(0, 3, 1.0, 1000.0, baseline=True), measured(1, 4, 0.8, 1100.0))
+    assert ranking.hypervolume_frac == pytest.approx(0.2 * 0.1)
+    assert ranked(measured(0, 3, 1.0, 1000.0, baseline=True)).hypervolume_frac == 0.0
