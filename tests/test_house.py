@@ -45,7 +45,11 @@ MAY_IMPORT = {
 READING_SIDE = {
     f"autotune.study.{name}" for name in ("reading", "store", "budget", "words", "verdict")
 }
-THE_COMMAND = {"autotune.engine.sglang.command"}
+THE_COMMAND = {
+    f"autotune.engine.sglang.{name}"
+    for name in ("command", "container", "flags", "placement", "versions")
+}
+"""How a launch command is written: views read it and start nothing."""
 
 
 def room_of(path: Path) -> str:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from autotune.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autotune.core.ranking import Standing
+    from autotune.export import Recipe
+    from autotune.study.reading import StudyView
 
 
 @click.command(short_help="the best launch flags")
@@ -15,44 +23,107 @@ from autotune.cli import options
 @click.option("--knee", is_flag=True, help="The knee of the front.")
 @click.option("--trial", type=int, metavar="N", help="The configuration of this trial.")
 @click.option("--max-latency", type=float, metavar="S", help="Most throughput within S seconds.")
+@click.option("--min-throughput", type=float, metavar="T", help="Least latency from T tok/s on.")
+@click.option("--front", type=click.Choice(["all"]), help="Every configuration of the front.")
 @click.option("--allow-infeasible", is_flag=True, help="Also with --trial outside a constraint.")
 @click.option("--format", "format_name", default="shell", show_default=True, metavar="FORMAT",
-              help="shell, flags or json.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+              help="shell, flags, diff, yaml (for SGLang's --config), docker, compose, k8s, "
+              "k8s-args, systemd, env or json.")  # fmt: skip
+@click.option("--sglang", metavar="VERSION", help="Write for this SGLang [the one measured].")
+@click.option("-o", "--output", type=click.Path(path_type=Path),
+              help="Write to a file; with --front all to a folder.")  # fmt: skip
 def command(
     study: str | None,
     best: str | None,
     knee: bool,
     trial: int | None,
     max_latency: float | None,
+    min_throughput: float | None,
+    front: str | None,
     allow_infeasible: bool,
     format_name: str,
+    sglang: str | None,
     output: Path | None,
 ) -> None:
-    """The best launch flags of a study: a command to run, flags to append, or JSON."""
+    """The best launch flags of a study, in the form that you deploy."""
     from autotune.errors import UsageError
-    from autotune.export import choose, recipe_for, render
+    from autotune.export import check_format, choose, recipe_for, render, render_all
+    from autotune.export import front as whole_front
     from autotune.study.config import load_objective
     from autotune.study.reading import read_study
 
-    if sum((best is not None, knee, trial is not None, max_latency is not None)) > 1:
-        raise UsageError("--best, --knee, --trial and --max-latency exclude each other")
+    within = max_latency is not None or min_throughput is not None
+    if sum((best is not None, knee, trial is not None, within, front is not None)) > 1:
+        raise UsageError(
+            "--best, --knee, --trial, --front and the limits --max-latency and --min-throughput "
+            "exclude each other"
+        )
+    check_format(format_name)
     view = read_study(study, objective=load_objective(best) if best else None)
-    standing = choose(
-        view.ranking,
-        knee=knee,
-        trial=trial,
-        max_latency_s=max_latency,
-        allow_infeasible=allow_infeasible,
-    )
-    text = render(recipe_for(view, standing), format_name)
+    standings: Sequence[Standing] = (
+        whole_front(view.ranking) if front else
+        [choose(view.ranking, knee=knee, trial=trial, max_latency_s=max_latency,
+                min_throughput_tok_s=min_throughput, allow_infeasible=allow_infeasible)]
+    )  # fmt: skip
+    recipes = [recipe_for(view, standing, sglang) for standing in standings]
+    _warn(view, recipes[0])
+    if front and output is not None:
+        _write_all(recipes, format_name, output)
+        return
+    text = render_all(recipes, format_name) if front else render(recipes[0], format_name)
     if output is None:
         click.echo(text, nl=False)
-        return
+    else:
+        _write(text, format_name, output)
+
+
+def _write_all(recipes: Sequence[Recipe], format_name: str, folder: Path) -> None:
+    from autotune.errors import UsageError
+    from autotune.export import SUFFIXES, render
+
+    texts = [(recipe.standing.trial, render(recipe, format_name)) for recipe in recipes]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
+    for trial, text in texts:
+        suffix = SUFFIXES.get(format_name, ".yaml")
+        _write(text, format_name, folder / f"trial-{trial:04d}{suffix}")
+
+
+def _write(text: str, format_name: str, output: Path) -> None:
+    from autotune.errors import UsageError
+    from autotune.export import SCRIPTS
+
     try:
         output.write_text(text, encoding="utf-8")
-        if format_name == "shell":
+        if format_name in SCRIPTS:
             output.chmod(0o755)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}") from None
     click.echo(f"wrote {output}", err=True)
+
+
+def _warn(view: StudyView, recipe: Recipe) -> None:
+    """What makes the measured numbers doubtful for the target, on stderr."""
+    cautions = list(recipe.cautions)
+    if not view.is_simulated and view.config.runs_on is None:
+        cautions += filter(None, [_other_machine(recipe)])
+    for caution in cautions:
+        click.echo(f"warning: {caution}", err=True)
+
+
+def _other_machine(recipe: Recipe) -> str | None:
+    """That this machine has other GPUs than the measured one; None: it has the same."""
+    import os
+
+    from autotune.engine.gpu import visible_gpus
+    from autotune.export import describe_machine
+
+    measured = recipe.record.machine
+    gpus = visible_gpus(os.environ)
+    here = {"n_gpus": len(gpus), "gpu": gpus[0].name} if gpus else {}
+    was, now = describe_machine(measured), describe_machine(here)
+    if was == now:
+        return None
+    return f"measured on {was}, and this machine has {now}: its best flags may be others"

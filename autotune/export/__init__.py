@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from autotune.export.formats import FORMATS, render
-from autotune.export.recipe import Recipe, choose, recipe_for
+from autotune.export.choice import choose, front
+from autotune.export.formats import FORMATS, SCRIPTS, SUFFIXES, check_format, render, render_all
+from autotune.export.recipe import Recipe, describe_machine, recipe_for
 
-__all__ = ["FORMATS", "Recipe", "choose", "recipe_for", "render"]
+__all__ = [
+    "FORMATS",
+    "SCRIPTS",
+    "SUFFIXES",
+    "Recipe",
+    "check_format",
+    "choose",
+    "describe_machine",
+    "front",
+    "recipe_for",
+    "render",
+    "render_all",
+]

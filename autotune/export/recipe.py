@@ -1,14 +1,24 @@
-"""What is exported: a chosen configuration with the command it belongs to and its provenance."""
+"""What is exported: the neutral description of a deployment, from which every format is written."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from autotune.core.ranking import Ranking, Standing
-from autotune.core.trial import Flags, TrialRecord
-from autotune.engine.sglang.command import MASK, LaunchCommand
-from autotune.errors import NoFeasibleConfiguration, UsageError
+from autotune.core.ranking import Standing
+from autotune.core.trial import Flags, Interval, Phase, TrialRecord
+from autotune.engine.sglang.command import DEFAULT_PORT, MASK, LaunchCommand
+from autotune.engine.sglang.flags import check_has, is_written, spec_of
+from autotune.engine.sglang.placement import Placement, rewritten
+from autotune.engine.sglang.versions import DRAFT_IN_POOL, Version, in_force
+from autotune.errors import UsageError
+from autotune.export.words import check_text
 from autotune.study.reading import StudyView
+
+_LAUNCHES = 3
+"""A start may take this many times as long as the measured one before it counts as failed."""
+_SLOWEST_S = 900.0
+_LEAST_S = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +26,12 @@ class Recipe:
     """A configuration ready to be written down.
 
     Attributes:
-        command: the whole launch command with the chosen flags, secrets masked, written for the
-            SGLang that was measured.
+        command: the whole launch command with the chosen flags, secrets masked, written for
+            ``command.version``.
         provenance: lines for people: where these flags come from and what they measured.
+        baseline: the command they are compared with; None: the study has no baseline.
+        effects: measured change against the baseline, a line for each load.
+        cautions: what to mind before these numbers are believed of the target.
     """
 
     study: str
@@ -26,100 +39,164 @@ class Recipe:
     record: TrialRecord
     command: LaunchCommand
     provenance: tuple[str, ...]
+    baseline: LaunchCommand | None = None
+    effects: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
 
     @property
     def flags(self) -> Flags:
         return self.standing.flags
 
+    @property
+    def release(self) -> str:
+        """Of SGLang, as an image has it in its tag; empty where it is not known."""
+        version = self.command.version
+        return "" if version is None else version.text.partition("+")[0]
 
-def choose(
-    ranking: Ranking,
-    *,
-    knee: bool = False,
-    trial: int | None = None,
-    max_latency_s: float | None = None,
-    allow_infeasible: bool = False,
-) -> Standing:
-    """The standing to export: by trial, the knee, the fastest under a latency, or the best.
+    @property
+    def port(self) -> int:
+        return int(self.command.readable(("port",)).get("port", DEFAULT_PORT))
+
+    @property
+    def n_gpus(self) -> int:
+        """GPUs that it was measured on, or that its flags ask for."""
+        seen = self.record.machine.get("n_gpus")
+        if isinstance(seen, int) and seen > 0:
+            return seen
+        sizes = self.command.readable(("tp_size", "pp_size"))
+        return int(sizes.get("tp_size", 1)) * int(sizes.get("pp_size", 1))
+
+    @property
+    def startup_budget_s(self) -> int:
+        """Seconds after which a start has failed."""
+        took_s = self.record.timings.get("launch_s", _SLOWEST_S / _LAUNCHES)
+        return max(_LEAST_S, round(_LAUNCHES * took_s))
+
+
+def recipe_for(view: StudyView, standing: Standing, version: str | None = None) -> Recipe:
+    """The chosen standing with its command and provenance.
+
+    Args:
+        version: of the SGLang to write it for; None: the one that was measured.
 
     Raises:
-        NoFeasibleConfiguration: nothing feasible meets the wish.
-        UsageError: the trial carries no values, or is infeasible and that was not allowed.
+        UsageError: that release lacks a flag of the command, or is none.
     """
-    if trial is not None:
-        return _by_trial(ranking, trial, allow_infeasible)
-    if knee:
-        chosen = ranking.knee
-    elif max_latency_s is not None:
-        quick = [s for s in ranking.feasible if s.latency_s.value <= max_latency_s]
-        chosen = max(quick, key=lambda s: s.throughput_tok_s.value, default=None)
-        if chosen is None and ranking.front:
-            fastest = ranking.front[0]
-            raise NoFeasibleConfiguration(
-                f"no feasible configuration has a latency of {max_latency_s:g} s or less; "
-                f"the fastest is trial {fastest.trial} with {fastest.latency_s.value:.3f} s"
-            )
-    else:
-        chosen = ranking.best
-    if chosen is None:
-        raise NoFeasibleConfiguration(
-            "the study has no feasible configuration to export",
-            hint="autotune show lists what failed and why",
-        )
-    return chosen
-
-
-def _by_trial(ranking: Ranking, trial: int, allow_infeasible: bool) -> Standing:
-    for standing in ranking.standings:
-        if trial in standing.trials:
-            if standing.feasible or allow_infeasible:
-                return standing
-            raise UsageError(
-                f"trial {trial} violates a constraint", hint="--allow-infeasible exports it anyway"
-            )
-    if ranking.reference is not None and trial in ranking.reference.trials:
-        raise UsageError(
-            f"trial {trial} is speculation off, the reference: it has no flags to export",
-            hint="leave the speculative flags out of your command to run without",
-        )
-    raise UsageError(
-        f"trial {trial} carries no values: it failed, it ran as another trial had, or it does not "
-        "exist",
-        hint="autotune show tells what became of each trial",
-    )
-
-
-def recipe_for(view: StudyView, standing: Standing) -> Recipe:
-    """The chosen standing with its command and provenance."""
     record = view.record(standing.trial)
-    base = view.command.redacted().for_version(record.versions.get("sglang", ""))
+    measured = Version.parse(record.versions.get("sglang", ""))
+    target = measured if version is None else Version.parse(version)
+    if version is not None and target is None:
+        raise UsageError(f"{version!r} is no version of SGLang, such as 0.5.23")
+    base = respelled(view.command.redacted().filled(), target)
+    check_text(base.argv)
+    reference = view.ranking.baseline
     return Recipe(
         study=view.name,
         standing=standing,
         record=record,
-        command=base.with_flags(standing.flags).filled(),
-        provenance=tuple(_provenance(view, standing, record)),
+        command=base.with_flags(standing.flags),
+        provenance=tuple(_provenance(view, standing, record, measured, target)),
+        baseline=base.with_flags(reference.flags) if reference else None,
+        effects=tuple(_effects(view, standing)),
+        cautions=tuple(_cautions(measured, target)),
     )
 
 
-def _provenance(view: StudyView, standing: Standing, record: TrialRecord) -> list[str]:
-    machine = record.machine
-    gpus = f"{machine.get('n_gpus', '?')} × {machine['gpu']}" if "gpu" in machine else "no GPU seen"
-    version = record.versions.get("sglang", "unknown")
+def respelled(command: LaunchCommand, version: Version | None) -> LaunchCommand:
+    """The command for a release of SGLang: renamed flags get the name that it knows.
+
+    Raises:
+        UsageError: it lacks a flag of the command.
+    """
+    command = command.for_version(version)
+    if version is None:
+        return command
+    placement = Placement.of(command.argv)
+    edits = []
+    for i, word in enumerate(placement.words):
+        head, joined, value = word.partition("=")
+        if i < placement.first or not head.startswith("--"):
+            continue
+        name = head[2:].replace("-", "_")
+        check_has(name, version)
+        if not is_written(head, name, version):
+            new = spec_of(name, version).spellings[0]
+            edits.append((i, i + 1, [f"{new}={value}" if joined else new]))
+    return replace(command, argv=rewritten(command.argv, edits))
+
+
+def _cautions(measured: Version | None, target: Version | None) -> Iterator[str]:
+    if measured == target or target is None:
+        return
+    yield f"measured on SGLang {measured or 'of unknown version'}, written for {target}"
+    if in_force(DRAFT_IN_POOL, measured).value != in_force(DRAFT_IN_POOL, target).value:
+        yield (
+            "mem_fraction_static covers the draft model since SGLang 0.5.14 and did not before: "
+            "the measured fraction is wrong there"
+        )
+
+
+def _provenance(
+    view: StudyView,
+    standing: Standing,
+    record: TrialRecord,
+    measured: Version | None,
+    target: Version | None,
+) -> Iterator[str]:
     latency, throughput = standing.latency_s, standing.throughput_tok_s
-    lines = [
-        f"autotune study {view.name}, trial {standing.trial}, "
-        f"objective {view.objective.describe()}",
-        f"SGLang {version} on {gpus}",
-        f"one turn {latency.value:.3f} s [{latency.low:.3f}, {latency.high:.3f}], "
-        f"throughput {throughput.value:,.0f} tok/s [{throughput.low:,.0f}, {throughput.high:,.0f}]",
-        f"{standing.gain_vs_baseline_pct:+.1f} % against the baseline, "
-        f"{len(standing.trials)} launch{'es' if len(standing.trials) > 1 else ''}",
-    ]
-    if MASK in " ".join(view.command.redacted().argv):
-        lines.append(f"secrets were replaced by {MASK}: put them back before use")
+    yield (
+        f"autotune study {view.name}, trial {standing.trial}, objective {view.objective.describe()}"
+    )
     if view.is_simulated:
-        lines.insert(1, "SIMULATED: measured on the simulated server, not on hardware")
+        yield "SIMULATED: measured on the simulated server, not on hardware"
     if view.fakes_acceptance:
-        lines.insert(1, "FAKED: measured with the accept length of SGLANG_SIMULATE_ACC_LEN")
-    return lines
+        yield "FAKED: measured with the accept length of SGLANG_SIMULATE_ACC_LEN"
+    yield f"SGLang {record.versions.get('sglang', 'unknown')} on {describe_machine(record.machine)}"
+    yield (
+        f"one turn {latency.value:.3f} s [{latency.low:.3f}, {latency.high:.3f}], "
+        f"throughput {throughput.value:,.0f} tok/s [{throughput.low:,.0f}, {throughput.high:,.0f}]"
+    )
+    yield (
+        f"{standing.gain_vs_baseline_pct:+.1f} % against the baseline, "
+        f"{len(standing.trials)} launch{'es' if len(standing.trials) > 1 else ''}"
+    )
+    if not standing.feasible:
+        yield "INFEASIBLE: it violates a constraint of the study"
+    if view.config.slo:
+        yield f"constraints: {', '.join(view.config.slo)}"
+    if MASK in " ".join(view.command.redacted().argv):
+        yield f"secrets were replaced by {MASK}: put them back before use"
+    yield from _cautions(measured, target)
+
+
+def describe_machine(machine: dict[str, object]) -> str:
+    """``4 × NVIDIA H100``."""
+    if "gpu" not in machine:
+        return "no GPU seen"
+    return f"{machine.get('n_gpus', '?')} × {machine['gpu']}"
+
+
+def _effects(view: StudyView, standing: Standing) -> Iterator[str]:
+    """``C=16   1,733 -> 1,690 tok/s, -2.5 %`` for each load that both were measured at."""
+    base = view.ranking.baseline
+    if base is None or base.trial == standing.trial:
+        return
+    before = {phase.load: phase for phase in view.record(base.trial).phases}
+    for phase in view.record(standing.trial).phases:
+        if phase.load in before:
+            yield _effect(before[phase.load], phase)
+
+
+def _effect(before: Phase, after: Phase) -> str:
+    old, new = before.headline, after.headline
+    unit = "s" if after.headline is after.turn_latency_s else "tok/s"
+    change = f", {100 * (new.value / old.value - 1):+.1f} %" if old.value > 0 else ""
+    told = f"{after.load}: {_number(old, unit)} to {_number(new, unit)} {unit}{change}"
+    if before.accept_length and after.accept_length:
+        told += f", accept length {before.accept_length:.2f} to {after.accept_length:.2f}"
+    return told
+
+
+def _number(interval: Interval, unit: str) -> str:
+    spread = f" ± {100 * interval.half_width_frac:.1f} %"
+    return (f"{interval.value:.3f}" if unit == "s" else f"{interval.value:,.0f}") + spread

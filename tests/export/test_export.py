@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,16 @@ def test_most_throughput_within_a_latency() -> None:
         choose(RANKING, max_latency_s=0.5)
 
 
+def test_least_latency_from_a_throughput_on_and_the_best_within_both() -> None:
+    assert choose(RANKING, min_throughput_tok_s=960.0).trial == 0
+    assert choose(RANKING, min_throughput_tok_s=500.0).trial == 2
+    assert choose(RANKING, max_latency_s=1.0, min_throughput_tok_s=700.0).trial == 1
+    with pytest.raises(NoFeasibleConfiguration, match=r"the most is trial 3 with 1,100 tok/s"):
+        choose(RANKING, min_throughput_tok_s=2000.0)
+    with pytest.raises(NoFeasibleConfiguration, match=r"tok/s or more within 0\.9 s; the most is"):
+        choose(RANKING, max_latency_s=0.9, min_throughput_tok_s=1000.0)
+
+
 def test_the_knee_is_on_the_front() -> None:
     assert choose(RANKING, knee=True) in RANKING.front
 
@@ -126,7 +137,10 @@ def test_the_script_replaces_only_the_chosen_flags_and_masks_secrets() -> None:
 
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_no_format_tells_a_secret(format_name: str) -> None:
-    assert "s3cr3t" not in render(recipe(), format_name)
+    made = recipe()
+    words = tuple(word.replace("a model", "model") for word in made.command.argv)
+    text = render(replace(made, command=replace(made.command, argv=words)), format_name)
+    assert "s3cr3t" not in text
 
 
 def test_a_masked_key_is_told_in_the_script() -> None:
@@ -166,5 +180,5 @@ def test_json_holds_all_of_it() -> None:
 def test_an_unknown_format_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'shell'"):
         render(recipe(), "shel")
-    with pytest.raises(UsageError, match="known: flags, json, shell"):
+    with pytest.raises(UsageError, match="known: compose, diff, docker, env, flags, json"):
         render(recipe(), "zzz")

@@ -1,0 +1,98 @@
+"""Which configuration of a study is exported."""
+
+from __future__ import annotations
+
+from autotune.core.ranking import Ranking, Standing
+from autotune.errors import NoFeasibleConfiguration, UsageError
+
+_SHOW = "autotune show lists what failed and why"
+
+
+def choose(
+    ranking: Ranking,
+    *,
+    knee: bool = False,
+    trial: int | None = None,
+    max_latency_s: float | None = None,
+    min_throughput_tok_s: float | None = None,
+    allow_infeasible: bool = False,
+) -> Standing:
+    """The standing to export: by trial, the knee, within limits, or the best.
+
+    A limit on the latency asks for the most throughput within it, one on the throughput for the
+    least latency, and both for the best score.
+
+    Raises:
+        NoFeasibleConfiguration: nothing feasible meets the wish.
+        UsageError: the trial carries no values, or is infeasible and that was not allowed.
+    """
+    if trial is not None:
+        return _by_trial(ranking, trial, allow_infeasible)
+    if max_latency_s is not None or min_throughput_tok_s is not None:
+        return _within(ranking, max_latency_s, min_throughput_tok_s)
+    chosen = ranking.knee if knee else ranking.best
+    if chosen is None:
+        raise NoFeasibleConfiguration(
+            "the study has no feasible configuration to export", hint=_SHOW
+        )
+    return chosen
+
+
+def front(ranking: Ranking) -> tuple[Standing, ...]:
+    """Every standing of the front, by rising latency.
+
+    Raises:
+        NoFeasibleConfiguration: it is empty.
+    """
+    if not ranking.front:
+        raise NoFeasibleConfiguration(
+            "the study has no feasible configuration to export", hint=_SHOW
+        )
+    return ranking.front
+
+
+def _within(ranking: Ranking, latency_s: float | None, tok_s: float | None) -> Standing:
+    if not ranking.feasible:
+        raise NoFeasibleConfiguration(
+            "the study has no feasible configuration to export", hint=_SHOW
+        )
+    quick = [s for s in ranking.feasible if latency_s is None or s.latency_s.value <= latency_s]
+    if not quick:
+        fastest = ranking.front[0]
+        raise NoFeasibleConfiguration(
+            f"no feasible configuration has a latency of {latency_s:g} s or less; "
+            f"the fastest is trial {fastest.trial} with {fastest.latency_s.value:.3f} s"
+        )
+    fit = [s for s in quick if tok_s is None or s.throughput_tok_s.value >= tok_s]
+    if not fit:
+        most = max(quick, key=lambda s: s.throughput_tok_s.value)
+        within = "" if latency_s is None else f" within {latency_s:g} s"
+        raise NoFeasibleConfiguration(
+            f"no feasible configuration has {tok_s:g} tok/s or more{within}; "
+            f"the most is trial {most.trial} with {most.throughput_tok_s.value:,.0f} tok/s"
+        )
+    if tok_s is None:
+        return max(fit, key=lambda s: s.throughput_tok_s.value)
+    if latency_s is None:
+        return min(fit, key=lambda s: s.latency_s.value)
+    return max(fit, key=lambda s: s.score)
+
+
+def _by_trial(ranking: Ranking, trial: int, allow_infeasible: bool) -> Standing:
+    for standing in ranking.standings:
+        if trial in standing.trials:
+            if standing.feasible or allow_infeasible:
+                return standing
+            raise UsageError(
+                f"trial {trial} violates a constraint", hint="--allow-infeasible exports it anyway"
+            )
+    if ranking.reference is not None and trial in ranking.reference.trials:
+        raise UsageError(
+            f"trial {trial} is speculation off, the reference: it has no flags to export",
+            hint="leave the speculative flags out of your command to run without",
+        )
+    raise UsageError(
+        f"trial {trial} carries no values: it failed, it ran as another trial had, or it does not "
+        "exist",
+        hint="autotune show tells what became of each trial",
+    )
