@@ -17,6 +17,7 @@ from autotune.search.memory import USUAL_FRACTION
 from autotune.search.observation import Observation
 from autotune.search.residual import Features
 from autotune.search.surrogate import Predictions, Surrogate, memory_survival
+from autotune.search.warm import EarlierKnowledge
 from autotune.space import SearchSpace
 from autotune.space.rules import MEMORY
 
@@ -78,16 +79,22 @@ class Knowledge:
     Args:
         seen: at least one of them measured.
         seed: of all draws; equal seeds and studies give equal answers.
+        earlier: what a warm start taught.
     """
 
     def __init__(
-        self, space: SearchSpace, objective: Objective, seen: Sequence[Observation], seed: list[int]
+        self,
+        space: SearchSpace,
+        objective: Objective,
+        seen: Sequence[Observation],
+        seed: list[int],
+        earlier: EarlierKnowledge | None = None,
     ) -> None:
         self.space, self.objective, self.seen = space, objective, list(seen)
         self.rng = np.random.default_rng(seed)
         whole = _whole(space, space.removals)
         encoder = whole.encoder if whole is not None else Encoder(space)
-        self.surrogate = Surrogate(encoder, seen, self.rng, N_DRAWS)
+        self.surrogate = Surrogate(encoder, seen, self.rng, N_DRAWS, earlier)
         measured = [o.flags for o in self.surrogate.measured]
         self.catalogue = whole or Catalogue.sampled(encoder, self._good(measured), self.rng)
 

@@ -33,12 +33,14 @@ class Posterior:
         factor: lower Cholesky factor of the precision.
         jacobian: of the model at the centre, shape (observations, unknowns).
         fitted: the model at the centre, shape (observations,).
+        loss: half the squared misfit in standard deviations, the prior's included.
     """
 
     centre: Array
     factor: Array
     jacobian: Array
     fitted: Array
+    loss: float = 0.0
 
     def draw(self, normals: Array) -> Array:
         """Unknowns from standard normal numbers, both of shape (draws, unknowns)."""
@@ -75,7 +77,7 @@ def fit(model: Model, y: Array, covariances: Sequence[Array], n_unknowns: int) -
             damping *= 8.0
     tilted = whiten(jacobian)
     factor = np.asarray(np.linalg.cholesky(tilted.T @ tilted + np.eye(n_unknowns)))
-    return Posterior(z, factor, jacobian, value)
+    return Posterior(z, factor, jacobian, value, loss)
 
 
 class _Whitening:

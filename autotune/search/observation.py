@@ -104,11 +104,12 @@ class Observation:
 def observations(study: Study, space: SearchSpace, but: int | None = None) -> list[Observation]:
     """Every trial of the study that teaches something, except number ``but``."""
     trials = study.get_trials(deepcopy=False)
-    found = (_observe(trial, space) for trial in trials if trial.number != but)
+    found = (observe(trial, space) for trial in trials if trial.number != but)
     return [observation for observation in found if observation is not None]
 
 
-def _observe(trial: FrozenTrial, space: SearchSpace) -> Observation | None:
+def observe(trial: FrozenTrial, space: SearchSpace) -> Observation | None:
+    """What one trial teaches; None: nothing."""
     record = trial.user_attrs.get("record")
     record = record if isinstance(record, Mapping) else {}
     flags = _flags(trial, record, space)

@@ -13,6 +13,7 @@ from autotune.core.ranking import simplicity
 from autotune.core.trial import Flags
 from autotune.search.knowledge import Knowledge
 from autotune.search.observation import observations
+from autotune.search.warm import earlier_knowledge
 from autotune.space import SearchSpace
 
 Array = npt.NDArray[np.float64]
@@ -72,7 +73,8 @@ def recommend(
     seen = observations(study, space)
     if not any(o.outcome == "measured" for o in seen):
         return NOTHING
-    return recommended(Knowledge(space, objective, seen, [seed, len(seen)]))
+    earlier = earlier_knowledge(study, space)
+    return recommended(Knowledge(space, objective, seen, [seed, len(seen)], earlier))
 
 
 def recommended(known: Knowledge) -> Recommendation:

@@ -26,6 +26,7 @@ from autotune.search.knowledge import Knowledge
 from autotune.search.memory import MEMORY_KINDS, USUAL_FRACTION, learn_memory
 from autotune.search.observation import Observation, observations
 from autotune.search.surrogate import LAUNCH_SD, Predictions, memory_survival
+from autotune.search.warm import earlier_knowledge, first_launches, warm_start_of
 from autotune.space import SearchSpace
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
 
@@ -96,11 +97,26 @@ class SpeculativeSampler(BaseSampler):
         seen = observations(study, self._space, but=number)
         if not any(o.outcome == "measured" for o in seen):
             return dict(self._first(seen, np.random.default_rng(self._entropy(number))))
-        known = Knowledge(self._space, self._objective, seen, self._entropy(number))
+        asked = self._asked_first(study, seen)
+        if asked is not None:
+            return asked
+        earlier = earlier_knowledge(study, self._space)
+        known = Knowledge(self._space, self._objective, seen, self._entropy(number), earlier)
         flags, predictions = known.candidates
         if not flags:
             return dict(self._least_launched(known))
         return dict(flags[int(np.argmax(self._worth(known, flags, predictions)))])
+
+    def _asked_first(
+        self, study: Study, seen: Sequence[Observation]
+    ) -> dict[str, FlagValue] | None:
+        """A configuration that the warm start wants to see first and nobody has launched."""
+        warm = warm_start_of(study)
+        if warm is None:
+            return None
+        taken = {flag_key(o.flags) for o in seen}
+        asked = first_launches(warm, self._space, self._objective, seen)
+        return next((flags for flags in asked if flag_key(flags) not in taken), None)
 
     def _entropy(self, number: int) -> list[int]:
         return [self._seed or 0, number]

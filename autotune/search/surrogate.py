@@ -28,6 +28,7 @@ from autotune.search.residual import (
     tree_amplitude,
     without_outliers,
 )
+from autotune.search.warm import NOTHING, Belief, EarlierKnowledge
 
 Array = npt.NDArray[np.float64]
 
@@ -85,6 +86,7 @@ class Surrogate:
     Args:
         seen: measured, failed and pending ones, in any order; at least one measured.
         n_draws: ways in which the unknowns may stand.
+        earlier: what another study left; believed as far as this one bears it out.
     """
 
     def __init__(
@@ -93,8 +95,12 @@ class Surrogate:
         seen: Sequence[Observation],
         rng: np.random.Generator,
         n_draws: int,
+        earlier: EarlierKnowledge | None = None,
     ) -> None:
         self._encoder, self._rng, self._n_draws = encoder, rng, n_draws
+        self.posterior: Posterior | None = None
+        self.belief = NOTHING
+        self._earlier = earlier
         self.ended = [o for o in seen if o.outcome != "pending" and not o.is_accident]
         self.measured = [o for o in self.ended if o.latency and o.throughput]
         self._pending = [o for o in seen if o.outcome == "pending"]
@@ -117,9 +123,10 @@ class Surrogate:
         if self._physical:
             self._configurations = Configurations.of([triple_of(o.flags) for o in self.measured])
             self._room = _room_seen(self.measured)
+            self.belief = self._believed()
             self._posterior = self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD)
             sds = self._amplitudes()
-            self._posterior = self._fit(*sds)
+            self.posterior = self._posterior = self._fit(*sds)
             self._z = self._posterior.draw(self._rng.standard_normal((self._n_draws, len(NAMES))))
             costs = self._costs(self._z, self._configurations)
             means = (
@@ -147,6 +154,17 @@ class Surrogate:
         batch = float(np.mean(self._concurrencies))
         latency, throughput = self._latency.y[0], self._throughput.y[0]
         return latency + np.log(2.5), float(np.log(batch) - throughput + np.log(2.5))
+
+    def _believed(self) -> Belief:
+        """How much of the earlier knowledge the launches bear out."""
+        if self._earlier is None:
+            return NOTHING
+        odds = []
+        for belief in self._earlier.beliefs:
+            self.belief = belief
+            posterior = self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD)
+            odds.append(belief.log_odds(posterior, posterior.loss))
+        return self._earlier.beliefs[int(np.argmax(odds))]
 
     def _fit(self, latency_sd: float, throughput_sd: float) -> Posterior:
         """The physics, with the misfit that the Gaussian process will take."""
@@ -176,6 +194,10 @@ class Surrogate:
         if ttft:
             blocks.append(np.array([float(np.median(ttft))]))
             covariances.append(np.array([[_TTFT_SD**2]]))
+        carried = list(self.belief.places)
+        if carried:
+            blocks.append(self.belief.centre)
+            covariances.append(self.belief.covariance)
 
         def model(z: Array) -> Array:
             costs = self._costs(z, configurations)
@@ -186,6 +208,8 @@ class Surrogate:
                 parts.append(costs.log_accept[:, told])
             if ttft:
                 parts.append(costs.log_ttft())
+            if carried:
+                parts.append(z[:, carried])
             return np.concatenate(parts, axis=1)
 
         return fit(model, np.concatenate(blocks), covariances, len(NAMES))
