@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 @click.option("--gpu-hours", type=float, metavar="X", help="GPU hours at most, over all runs.")
 @click.option("--target-gain", type=float, metavar="PCT", help="Stop at this gain, in percent.")
 @click.option("--patience", type=int, metavar="N", help="Stop when N launches changed nothing.")
+@click.option(
+    "--warm-start",
+    metavar="STUDY|FILE|recipes",
+    help="Start from an earlier study, from hand measurements (a CSV with flags by their names, "
+    "latency_s or decode_tok_s at C=1, throughput_tok_s, and concurrency, accept_length where "
+    "known), or from published recipes.",
+)
 @click.option("--exhaust", is_flag=True, default=None, help="Use all launches, do not stop early.")
 @click.option("--without-off", is_flag=True, default=None, help="No launch without speculation.")
 @click.option("--latency-concurrency", type=int, metavar="C", help="Requests in flight [1].")
@@ -121,6 +128,11 @@ def _introduce(campaign: Campaign) -> None:
         f"{campaign.engine_title}",
         err=True,
     )
+    if campaign.warm is not None:
+        click.echo(
+            f"warm start: {campaign.warm.source}; believed as far as launches here bear it out",
+            err=True,
+        )
     n_trials = f"up to {config.trials} launches"
     if campaign.n_done:
         n_trials += f", {campaign.n_done} done before"

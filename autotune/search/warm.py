@@ -76,6 +76,12 @@ def warm_start_of(study: Study) -> WarmStart | None:
         return None
 
 
+def keep_warm_start(study: Study, warm: WarmStart) -> None:
+    """Keeps it in a study that has none yet."""
+    if ATTRIBUTE not in study.user_attrs:
+        study.set_user_attr(ATTRIBUTE, msgspec.to_builtins(warm))
+
+
 def observed(warm: WarmStart, space: SearchSpace) -> list[Observation]:
     """Its measured records, as observations of this space; what the space does not know is left."""
     found = []

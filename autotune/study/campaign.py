@@ -32,6 +32,7 @@ from autotune.events import Listener, ignore
 from autotune.measure.plan import plan_phases
 from autotune.search import AnySampler, sampler_named
 from autotune.search.simple import DEFAULT as DEFAULT_SAMPLER
+from autotune.search.warm import WarmStart, keep_warm_start, warm_start_of
 from autotune.space import SearchSpace, load_space
 from autotune.space.rules import DRAFT, TOPK, TREE_FLAGS
 from autotune.space.server_rules import ADAPTIVE, ALGORITHM, TREE_ALGORITHMS
@@ -50,6 +51,7 @@ from autotune.study.reference import MIN_TRIALS, Reference, reference_for
 from autotune.study.store import StudyStore, masked, slug
 from autotune.study.tuner import Tuner
 from autotune.study.twins import PINNED
+from autotune.study.warm_start import read_warm_start
 from autotune.workload import Workload, workload_named
 
 
@@ -65,6 +67,8 @@ class Campaign:
     workload: Workload
     is_bundled: bool
     installed: Installed
+    warm: WarmStart | None = None
+    """What this study starts, or started, from."""
 
     @classmethod
     def prepare(cls, config: RunConfig) -> Campaign:
@@ -103,6 +107,7 @@ class Campaign:
             workload=workload,
             is_bundled=is_bundled,
             installed=found,
+            warm=_warm_start(config, store, space, command),
         )
         campaign.sampler()  # it may not exist, or not be made for this space
         return campaign
@@ -174,6 +179,8 @@ class Campaign:
     def _tuner(self, interrupts: Interrupts, listener: Listener) -> Tuner:
         sampler, reference = self.sampler(), self.reference
         study = self.store.create(sampler)
+        if self.warm is not None:
+            keep_warm_start(study, self.warm)
         (self.store.directory / "study.yaml").write_text(to_yaml(self.config), encoding="utf-8")
         config = self.config
         evaluator = Evaluator(
@@ -207,6 +214,29 @@ class Campaign:
             reference=reference.flags if reference else None,
             seed=config.seed,
         )
+
+
+def _warm_start(
+    config: RunConfig, store: StudyStore, space: SearchSpace, command: LaunchCommand
+) -> WarmStart | None:
+    """What the study keeps from its first run, else what is asked for.
+
+    Raises:
+        ConfigError: it cannot be read, or the sampler cannot use it.
+        StudyError: there is no such study.
+    """
+    if config.warm_start is None:
+        return None
+    if config.sampler != DEFAULT_SAMPLER:
+        raise ConfigError(f"the sampler {config.sampler} cannot use a warm start: leave one out")
+    if config.warm_start == store.name:
+        raise ConfigError(f"study {store.name!r} cannot start from itself: it goes on anyway")
+    if (store.directory / "study.yaml").exists():
+        kept = warm_start_of(store.open())
+        if kept is not None:
+            return kept
+    model = str(command.flags(("model_path",)).get("model_path", ""))
+    return read_warm_start(config.warm_start, space, model)
 
 
 def _check_speculates(space: SearchSpace, command: LaunchCommand) -> None:

@@ -42,6 +42,7 @@ class RunConfig:
         sampler: which search proposes the launches.
         target_gain: percent against the baseline at which to stop; None: no target.
         patience: launches that may leave the recommendation as it was; None: no limit.
+        warm_start: a study, a CSV file or ``recipes`` to start from; None: from nothing.
         exhaust: use all launches, whatever the model expects of them.
         without_off: do not launch without speculation to compare.
         allow_simulated_acceptance: tune a server that fakes its accept length all the same.
@@ -67,6 +68,7 @@ class RunConfig:
     sampler: str = "speculative"
     target_gain: float | None = None
     patience: int | None = None
+    warm_start: str | None = None
     exhaust: bool = False
     without_off: bool = False
     allow_simulated_acceptance: bool = False
@@ -330,6 +332,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "sampler": _text,
     "target_gain": _number,
     "patience": _integer,
+    "warm_start": _text,
     "exhaust": _switch,
     "without_off": _switch,
     "allow_simulated_acceptance": _switch,

@@ -11,6 +11,7 @@ import optuna
 from autotune.core.objective import DIRECTIONS
 from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags
+from autotune.search.warm import keep_warm_start
 from autotune.study.agenda import Launch, due, is_used_up, measured_baseline
 from autotune.study.budget import settled
 from autotune.study.campaign import Campaign
@@ -140,7 +141,10 @@ def _copy(campaign: Campaign) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler, storage = campaign.sampler(), optuna.storages.InMemoryStorage()
     if not campaign.records:
-        return optuna.create_study(directions=DIRECTIONS, storage=storage, sampler=sampler)
+        study = optuna.create_study(directions=DIRECTIONS, storage=storage, sampler=sampler)
+        if campaign.warm is not None:
+            keep_warm_start(study, campaign.warm)
+        return study
     name, source = campaign.store.name, campaign.store.open()
     optuna.copy_study(from_study_name=name, from_storage=source._storage, to_storage=storage)
     return optuna.load_study(study_name=name, storage=storage, sampler=sampler)
