@@ -115,6 +115,32 @@ class Room:
     kv_tokens: Array
 
 
+class Cycle(NamedTuple):
+    """Parts of one decode cycle in units of the smallest; shape (draws, configurations) or (1,).
+
+    Attributes:
+        verify: a pass of the model over the drafted rows, its two limits joined.
+        verify_memory: what it would take if memory alone counted.
+        verify_compute: what it would take if arithmetic alone counted.
+        draft: the passes of the draft model.
+        rows: what every row takes beside.
+        tree: the surcharge of a tree.
+        states: the recurrent states of a hybrid model.
+    """
+
+    verify: Array
+    verify_memory: Array
+    verify_compute: Array
+    draft: Array
+    rows: Array
+    tree: Array
+    states: Array
+
+    @property
+    def total(self) -> Array:
+        return np.asarray(self.verify + self.draft + self.rows + self.tree + self.states)
+
+
 class Costs:
     """Predictions for draws of the unknowns ``z`` (standard normal under the prior).
 
@@ -167,21 +193,36 @@ class Costs:
 
     def _cycle(self, batch: Array) -> Array:
         """Of one decode cycle, in units of the smallest, shape (draws, configurations)."""
+        return self.cycle(batch).total
+
+    def cycle(self, batch: Array) -> Cycle:
+        """What one decode cycle is made of when ``batch`` requests decode at once.
+
+        Args:
+            batch: shape (1,), (configurations,) or (draws, configurations).
+        """
         x, of = self._x, self._of
         on = x.steps > 0
         rows = batch * x.draft
         touched = 1.0 - np.exp(-((rows / of["log_expert_rows"]) ** _TOUCH_POWER))
         memory = 1.0 + of["log_experts"] * touched + of["log_kv"] * (batch - 1.0)
-        verify = _roofline(memory, rows / of["log_roofline_rows"])
+        compute = rows / of["log_roofline_rows"]
         drafting = np.maximum(x.steps - 1.0, 0.0) * _roofline(
             1.0, batch * x.topk / of["log_roofline_rows"]
         )
         extend = on * _roofline(1.0, rows / of["log_roofline_rows"])
-        cycle = verify + of["log_draft_pass"] * (drafting + extend) + of["log_row"] * rows
-        cycle = cycle + of["log_tree"] * (x.topk > 1)
+        states = np.zeros(1)
         if self._keeps_states:
-            cycle = cycle + of["log_states"] * (batch * (x.draft / 3.0) ** _STATE_POWER)
-        return np.asarray(cycle)
+            states = of["log_states"] * (batch * (x.draft / 3.0) ** _STATE_POWER)
+        return Cycle(
+            verify=_roofline(memory, compute),
+            verify_memory=np.asarray(memory),
+            verify_compute=np.asarray(compute),
+            draft=np.asarray(of["log_draft_pass"] * (drafting + extend)),
+            rows=np.asarray(of["log_row"] * rows),
+            tree=np.asarray(of["log_tree"] * (x.topk > 1)),
+            states=np.asarray(states),
+        )
 
 
 def _roofline(memory: Array | float, compute: Array) -> Array:

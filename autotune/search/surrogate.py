@@ -15,7 +15,15 @@ import numpy.typing as npt
 from autotune.core.trial import Flags
 from autotune.search import crashes
 from autotune.search.capacity import keeps_states, room
-from autotune.search.cost import NAMES, Configurations, Costs, Room, log_mean_throughput
+from autotune.search.cost import (
+    INDEX,
+    NAMES,
+    PRIORS,
+    Configurations,
+    Costs,
+    Room,
+    log_mean_throughput,
+)
 from autotune.search.encoding import Encoder, fractions, triple_of
 from autotune.search.least_squares import Posterior, fit
 from autotune.search.memory import USUAL_FRACTION, MemoryModel, learn_memory
@@ -87,6 +95,10 @@ class Surrogate:
         seen: measured, failed and pending ones, in any order; at least one measured.
         n_draws: ways in which the unknowns may stand.
         earlier: what another study left; believed as far as this one bears it out.
+
+    Attributes:
+        is_physical: something with a draft tree was measured, so that the physics say something.
+        concurrencies: serving loads that were measured.
     """
 
     def __init__(
@@ -104,7 +116,7 @@ class Surrogate:
         self.ended = [o for o in seen if o.outcome != "pending" and not o.is_accident]
         self.measured = [o for o in self.ended if o.latency and o.throughput]
         self._pending = [o for o in seen if o.outcome == "pending"]
-        self._physical = encoder.space.tree is not None and any(
+        self.is_physical = encoder.space.tree is not None and any(
             has_tree(o.flags) for o in self.measured
         )
         self.memory: MemoryModel = learn_memory(self.ended, rng)
@@ -113,16 +125,16 @@ class Surrogate:
         self._latency = _Output([o.latency for o in self.measured if o.latency])
         self._throughput = _Output([o.throughput for o in self.measured if o.throughput])
         self._keeps_states = keeps_states(self.measured)
-        self._concurrencies = _concurrencies(self.measured)
+        self.concurrencies = _concurrencies(self.measured)
         self._learn()
 
     # ---- learning -----------------------------------------------------------------------------
 
     def _learn(self) -> None:
         n = len(self.measured)
-        if self._physical:
+        if self.is_physical:
             self._configurations = Configurations.of([triple_of(o.flags) for o in self.measured])
-            self._room = _room_seen(self.measured)
+            self._room = room_seen(self.measured)
             self.belief = self._believed()
             self._posterior = self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD)
             sds = self._amplitudes()
@@ -131,7 +143,7 @@ class Surrogate:
             costs = self._costs(self._z, self._configurations)
             means = (
                 costs.log_latency(),
-                log_mean_throughput(costs, self._concurrencies, self._room),
+                log_mean_throughput(costs, self.concurrencies, self._room),
             )
         else:
             sds = (_NO_PHYSICS_SD, _NO_PHYSICS_SD)
@@ -151,7 +163,7 @@ class Surrogate:
 
     def _centre(self) -> tuple[float, float]:
         """Scales of the first launch at an accept length of 2.5: where the prior stands."""
-        batch = float(np.mean(self._concurrencies))
+        batch = float(np.mean(self.concurrencies))
         latency, throughput = self._latency.y[0], self._throughput.y[0]
         return latency + np.log(2.5), float(np.log(batch) - throughput + np.log(2.5))
 
@@ -176,8 +188,8 @@ class Surrogate:
         blocks = [self._latency.y[index]]
         covariances = [_covariance(latency_sd, points, self._latency.noise[index])]
         rows: list[tuple[int, npt.NDArray[np.intp]]] = []
-        for concurrency in self._concurrencies:
-            served = [_served(o, concurrency, len(self._concurrencies)) for o in seen]
+        for concurrency in self.concurrencies:
+            served = [_served(o, concurrency, len(self.concurrencies)) for o in seen]
             has = np.array([i for i, value in enumerate(served) if value], dtype=np.intp)
             if has.size:
                 output = _Output([value for value in served if value])
@@ -224,7 +236,7 @@ class Surrogate:
         costs = self._costs(steps, self._configurations.at(index))
         limits = Room(self._room.running_limit[index], self._room.kv_tokens[index])
         found = []
-        values = (costs.log_latency(), log_mean_throughput(costs, self._concurrencies, limits))
+        values = (costs.log_latency(), log_mean_throughput(costs, self.concurrencies, limits))
         for output, value in zip(self._outputs, values, strict=True):
             jacobian = (value[1:] - value[0]).T / 1e-4
             residual = output.y[index] - value[0] + jacobian @ z
@@ -255,19 +267,27 @@ class Surrogate:
 
     def predict(self, configurations: Sequence[Flags], features: Features) -> Predictions:
         """Of legal configurations; ``features`` are theirs, from the same encoder."""
-        n = len(configurations)
+        means = self._means(configurations)
+        added, sds = self.corrections(features)
+        logs = [mean + more for mean, more in zip(means, added, strict=True)]
         triples = [triple_of(flags) for flags in configurations]
         fraction = fractions(configurations, self._fraction)
-        means = self._means(triples, fraction)
-        logs, sds = [], []
-        for (process, weights), mean in zip(self._processes, means, strict=True):
-            cross, variance = process.weights(features)
-            logs.append(mean + (cross @ weights).T)
-            sds.append(np.sqrt(variance))
         return Predictions(
             logs[0], logs[1], sds[0], sds[1], self._survival(triples, fraction, features),
-            np.ones(n),
+            np.ones(len(configurations)),
         )  # fmt: skip
+
+    def corrections(self, features: Features) -> tuple[list[Array], list[Array]]:
+        """What the processes add to the physics of ln latency and ln throughput, and their sd.
+
+        Shapes (draws, n) and (n,).
+        """
+        added, sds = [], []
+        for process, weights in self._processes:
+            cross, variance = process.weights(features)
+            added.append((cross @ weights).T)
+            sds.append(np.sqrt(variance))
+        return added, sds
 
     def score_deviations(self, features: Features, latency_weight: float) -> Array:
         """Joint draws of how far scores lie from the mean of each draw, shape (draws, n)."""
@@ -278,16 +298,31 @@ class Surrogate:
         )
         return (1.0 - latency_weight) * throughput - latency_weight * latency
 
-    def _means(
-        self, triples: Sequence[tuple[int, int, int]], fraction: Array
-    ) -> tuple[Array, Array]:
-        if not self._physical:
-            flat = np.ones((self._n_draws, fraction.size))
+    def _means(self, configurations: Sequence[Flags]) -> tuple[Array, Array]:
+        if not self.is_physical:
+            flat = np.ones((self._n_draws, len(configurations)))
             return flat * self._latency.y.mean(), flat * self._throughput.y.mean()
-        draft = np.array([triple[2] for triple in triples], dtype=np.float64)
-        limits = room(self.ended, self.memory, fraction, draft, self._rng, self._n_draws)
-        costs = self._costs(self._z, Configurations.of(triples))
-        return costs.log_latency(), log_mean_throughput(costs, self._concurrencies, limits)
+        limits = self.room(configurations)
+        costs = self.costs(configurations)
+        return costs.log_latency(), log_mean_throughput(costs, self.concurrencies, limits)
+
+    def costs(self, configurations: Sequence[Flags], accept_shift: float = 0.0) -> Costs:
+        """The physics of configurations in each draw; only where ``is_physical``.
+
+        Args:
+            accept_shift: added to the logit of the probability that a first choice is accepted, to
+                see what other text would do.
+        """
+        z = self._z.copy()
+        z[:, INDEX["q_logit"]] += accept_shift / PRIORS["q_logit"].sd
+        triples = [triple_of(flags) for flags in configurations]
+        return self._costs(z, Configurations.of(triples))
+
+    def room(self, configurations: Sequence[Flags]) -> Room:
+        """Draws of how many requests and KV tokens configurations hold."""
+        draft = np.array([triple_of(flags)[2] for flags in configurations], dtype=np.float64)
+        fraction = fractions(configurations, self._fraction)
+        return room(self.ended, self.memory, fraction, draft, self._rng, self._n_draws)
 
     def _survival(
         self, triples: Sequence[tuple[int, int, int]], fraction: Array, features: Features
@@ -322,7 +357,8 @@ def _served(o: Observation, concurrency: int, n_levels: int) -> Measured | None:
     return next((s.throughput for s in o.served if s.concurrency == concurrency), None)
 
 
-def _room_seen(measured: Sequence[Observation]) -> Room:
+def room_seen(measured: Sequence[Observation]) -> Room:
+    """What launches were told to hold, or were seen to; shape (n,)."""
     limits, tokens = [], []
     for o in measured:
         ran = [s.n_running for s in o.served if s.n_running and s.n_running < 0.9 * s.concurrency]
