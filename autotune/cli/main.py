@@ -20,7 +20,7 @@ COMMANDS = {
     "show": "trials and front of a study, with intervals and the change against the baseline",
     "pareto": "the front of a study; the weight may change after the run",
     "export": "the best launch flags as a command, as flags, or as JSON",
-    "report": "write the front as one self-contained HTML page",
+    "report": "write a study as one self-contained HTML page",
     "dashboard": "the Optuna dashboard on a study, on 127.0.0.1",
     "space": "list, show and check search spaces",
     "workload": "list and inspect workloads; check and convert workload files",

@@ -168,20 +168,19 @@ def _tune(campaign: Campaign) -> str:
             )
         raise
     finally:
-        _leave_picture(campaign)
+        _leave_report(campaign)
 
 
-def _leave_picture(campaign: Campaign) -> None:
-    """``pareto.html`` of what is known so far, however the run ended."""
+def _leave_report(campaign: Campaign) -> None:
+    """``report.html`` of what is known so far, however the run ended."""
     from autotune.errors import AutotuneError
-    from autotune.report.front import front_page
+    from autotune.report.page import report_page
     from autotune.study.reading import read_study
 
-    with suppress(AutotuneError, OSError):  # the picture is never the reason a run fails
+    with suppress(AutotuneError, OSError):  # the report is never the reason a run fails
         view = read_study(campaign.store.name, storage=campaign.store.location)
         if view.ranking.standings:
-            page = front_page(view.ranking, view.name, simulated=view.is_simulated)
-            (view.directory / "pareto.html").write_text(page, encoding="utf-8")
+            (view.directory / "report.html").write_text(report_page(view), encoding="utf-8")
 
 
 def _finish(campaign: Campaign, reason: str, as_json: bool) -> None:

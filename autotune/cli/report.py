@@ -1,4 +1,4 @@
-"""``autotune report``: the front as one page."""
+"""``autotune report``: a study as one page."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import click
 from autotune.cli import options
 
 
-@click.command(short_help="the front as one HTML page")
+@click.command(short_help="a study as one HTML page")
 @options.study
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="[STUDY/pareto.html]")
-def command(study: str | None, output: Path | None) -> None:
-    """Write the front of a study as one self-contained HTML page that needs no network."""
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="[STUDY/report.html]")
+@click.option("--cdn", is_flag=True, help="A small file that loads plotly from its network.")
+def command(study: str | None, output: Path | None, cdn: bool) -> None:
+    """Write a study as one self-contained HTML page that needs no network."""
     from autotune.errors import UsageError
-    from autotune.report.front import front_page
+    from autotune.report.page import report_page
     from autotune.study.reading import read_study
 
     view = read_study(study)
-    path = output or view.directory / "pareto.html"
+    path = output or view.directory / "report.html"
     try:
-        path.write_text(
-            front_page(view.ranking, view.name, simulated=view.is_simulated), encoding="utf-8"
-        )
+        path.write_text(report_page(view, cdn=cdn), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     click.echo(str(path))

@@ -138,5 +138,4 @@ def _stopped(view: StudyView, reason: str) -> Iterator[str]:
 def _next_commands(view: StudyView) -> Iterator[str]:
     yield f"Next     autotune export --study {view.name} --format shell"
     yield _INDENT + f"autotune dashboard --study {view.name}"
-    yield _INDENT + f"autotune report --study {view.name}"
-    yield _INDENT + f"{view.directory / 'pareto.html'} is the front as a picture"
+    yield _INDENT + f"{view.directory / 'report.html'} tells the study in pictures"

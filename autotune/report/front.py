@@ -1,129 +1,125 @@
-"""``pareto.html``: the front as one self-contained page."""
+"""The Pareto front as a figure: every measured configuration with its intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 from autotune.core.ranking import Ranking, Standing
-from autotune.core.trial import Flags
-from autotune.space.rules import MEMORY, SHORT_NAMES
+from autotune.report.figure import AMBER, BLUE, GREEN, GREY, TEAL, VIOLET, Figure, bars, canvas
+from autotune.report.subject import describe_flags, short_flags
 
-_STYLES = {
-    "dominated": {"color": "#9aa5b1", "size": 9, "symbol": "circle"},
-    "front": {"color": "#2563eb", "size": 12, "symbol": "circle"},
-    "baseline": {"color": "#111827", "size": 14, "symbol": "diamond"},
-    "best": {"color": "#16a34a", "size": 18, "symbol": "star"},
-    "infeasible": {"color": "#d1d5db", "size": 9, "symbol": "x"},
-}
-
-
-_UNNAMED = ("dominated", "infeasible")
-
-
-def short_flags(flags: Flags) -> str:
-    """``4-1-5 · 0.91``: steps, topk and draft tokens as the field writes them, then the rest."""
-    tree_names = [name for name in SHORT_NAMES if name != MEMORY]
-    tree = "-".join(str(flags[name]) for name in tree_names if name in flags)
-    rest = [str(value) for name, value in flags.items() if name not in tree_names]
-    return " · ".join(part for part in (tree, *rest) if part)
+_STYLES: dict[str, dict[str, Any]] = {
+    "infeasible": {"color": GREY, "size": 9, "symbol": "x"},
+    "dominated": {"color": TEAL, "size": 8, "symbol": "circle-open"},
+    "perhaps": {"color": BLUE, "size": 11, "symbol": "circle-open"},
+    "front": {"color": BLUE, "size": 12, "symbol": "circle"},
+    "knee": {"color": VIOLET, "size": 14, "symbol": "square"},
+    "baseline": {"color": AMBER, "size": 15, "symbol": "diamond"},
+    "reference": {"color": AMBER, "size": 12, "symbol": "triangle-down-open"},
+    "best": {"color": GREEN, "size": 19, "symbol": "star"},
+}  # fmt: skip
+_NAMED = ("front", "knee", "baseline", "best", "reference")
+_MOST_BARS = 250
+"""More points than these hide each other under their error bars: only named ones keep theirs."""
 
 
-def describe_flags(flags: Flags) -> str:
-    """``steps 4 · topk 1 · draft 5 · mem 0.91``; other flags by their full names."""
-    return " · ".join(f"{SHORT_NAMES.get(name, name)} {value}" for name, value in flags.items())
-
-
-def front_figure(ranking: Ranking, title: str) -> Any:  # noqa: ANN401 (plotly has no types)
-    """A plotly figure: every measured configuration with its interval, the front as a line."""
+def front_figure(ranking: Ranking) -> Figure:
+    """Latency against throughput; the front as steps."""
+    figure = canvas(
+        "one agent turn at C=1, seconds (left is better)",
+        "serving throughput, tokens/s (up is better)",
+        hovermode="closest",
+        yaxis_tickformat=",",
+    )
     import plotly.graph_objects as go
 
-    figure = go.Figure()
-    front = list(ranking.front)
+    front = ranking.front
     figure.add_trace(
         go.Scatter(
-            x=[s.latency_s.value for s in front],
-            y=[s.throughput_tok_s.value for s in front],
-            mode="lines",
-            line={"color": "#2563eb", "width": 2, "shape": "hv", "dash": "dot"},
-            hoverinfo="skip",
-            showlegend=False,
+            x=[s.latency_s.value for s in front], y=[s.throughput_tok_s.value for s in front],
+            mode="lines", line={"color": BLUE, "width": 2, "shape": "hv", "dash": "dot"},
+            hoverinfo="skip", showlegend=False, name="front",
         )
-    )
+    )  # fmt: skip
+    few = len(ranking.standings) <= _MOST_BARS
     for label, kind, members in _groups(ranking):
         if members:
-            figure.add_trace(_points(go, label, kind, members))
-    figure.update_layout(
-        title={"text": title, "x": 0.02, "xanchor": "left"},
-        template="plotly_white",
-        font={"family": "system-ui, sans-serif", "size": 14},
-        xaxis={"title": "one agent turn at C=1, seconds  (left is better)", "ticksuffix": " s"},
-        yaxis={"title": "serving throughput, tokens/s  (up is better)", "tickformat": ","},
-        legend={"orientation": "h", "y": -0.18},
-        margin={"l": 80, "r": 30, "t": 80, "b": 90},
+            figure.add_trace(_points(label, kind, members, with_bars=few or kind in _NAMED))
+    label = (
+        f"Pareto front: {len(front)} of {len(ranking.standings)} measured configurations, "
+        "latency of one turn against serving throughput"
     )
-    return figure
+    return Figure("front", label, figure, height_px=520)
 
 
 def _groups(ranking: Ranking) -> Iterable[tuple[str, str, list[Standing]]]:
-    best, baseline = ranking.best, ranking.baseline
-    special = [s for s in (best, baseline) if s is not None]
-    front = [s for s in ranking.front if s not in special]
-    rest = [s for s in ranking.standings if s not in special and s not in ranking.front]
+    best, baseline, knee = ranking.best, ranking.baseline, ranking.knee
+    front, perhaps = {s.trial for s in ranking.front}, {s.trial for s in ranking.perhaps}
+    named = {s.trial for s in (best, baseline, knee) if s is not None}
+    rest = [s for s in ranking.standings if s.trial not in named]
+    inside = [s for s in rest if s.feasible and s.trial not in front]
     yield "outside a constraint", "infeasible", [s for s in rest if not s.feasible]
-    yield "dominated", "dominated", [s for s in rest if s.feasible]
-    yield "front", "front", front
-    if baseline is not None and baseline is not best:
-        yield f"baseline (trial {baseline.trial})", "baseline", [baseline]
+    yield "dominated", "dominated", [s for s in inside if s.trial not in perhaps]
+    yield "off the front by noise only", "perhaps", [s for s in inside if s.trial in perhaps]
+    yield "front", "front", [s for s in rest if s.trial in front]
+    if ranking.reference is not None:
+        yield "speculation off", "reference", [ranking.reference]
+    if knee is not None and knee.trial not in {s.trial for s in (best, baseline) if s}:
+        yield f"knee (trial {knee.trial})", "knee", [knee]
+    if baseline is not None and (best is None or baseline.trial != best.trial):
+        outside = "" if baseline.feasible else ", outside a constraint"
+        kind = "baseline" if baseline.feasible else "infeasible"
+        yield f"baseline (trial {baseline.trial}{outside})", kind, [baseline]
     if best is not None:
-        yield f"best for {ranking.objective.name} (trial {best.trial})", "best", [best]
+        also = [
+            word
+            for word, other in (("baseline", baseline), ("knee", knee))
+            if other is not None and other.trial == best.trial
+        ]
+        extra = f", also {' and '.join(also)}" if also else ""
+        yield (
+            f"best for {escape(ranking.objective.name)} (trial {best.trial}{extra})",
+            "best",
+            [best],
+        )
 
 
-def _points(go: Any, label: str, kind: str, members: list[Standing]) -> Any:  # noqa: ANN401
+def _points(label: str, kind: str, members: Sequence[Standing], *, with_bars: bool) -> Any:  # noqa: ANN401
+    import plotly.graph_objects as go
+
     latency = [s.latency_s for s in members]
     throughput = [s.throughput_tok_s for s in members]
+    style = _STYLES[kind]
+    named = kind in _NAMED and len(members) <= 12
     return go.Scatter(
         name=label,
         x=[v.value for v in latency],
         y=[v.value for v in throughput],
-        mode="markers" if kind in _UNNAMED else "markers+text",
-        text=[short_flags(s.flags) for s in members],
+        mode="markers+text" if named else "markers",
+        text=[escape(short_flags(s.flags)) for s in members] if named else None,
         textposition="top center",
-        textfont={"size": 12, "color": "#334155"},
-        marker=_STYLES[kind] | {"line": {"width": 1, "color": "white"}},
-        error_x=_bars([v.high - v.value for v in latency], [v.value - v.low for v in latency]),
-        error_y=_bars(
-            [v.high - v.value for v in throughput], [v.value - v.low for v in throughput]
-        ),
-        customdata=[[s.trial, describe_flags(s.flags), s.gain_vs_baseline_pct] for s in members],
+        textfont={"size": 11},
+        marker=style,
+        error_x=bars(latency, style["color"]) if with_bars else None,
+        error_y=bars(throughput, style["color"]) if with_bars else None,
+        customdata=[_told(s) for s in members],
+        meta=kind,
         hovertemplate=(
-            "trial %{customdata[0]}: %{customdata[1]}<br>%{x:.3f} s · %{y:,.0f} tok/s<br>"
-            "%{customdata[2]:+.1f} % against the baseline<extra></extra>"
+            "<b>trial %{customdata[0]}</b>: %{customdata[1]}<br>"
+            "turn at C=1: %{x:.3f} s (%{customdata[3]})<br>"
+            "throughput: %{y:,.0f} tok/s (%{customdata[4]})<br>"
+            "%{customdata[2]} against the baseline<extra></extra>"
         ),
     )
 
 
-def _bars(above: list[float], below: list[float]) -> dict[str, Any]:
-    return {
-        "type": "data", "symmetric": False, "array": above, "arrayminus": below,
-        "color": "rgba(100,116,139,0.35)", "thickness": 1.2, "width": 3,
-    }  # fmt: skip
-
-
-def front_page(ranking: Ranking, study: str, *, simulated: bool) -> str:
-    """The whole HTML document, plotly included: it needs no network."""
-    note = " · simulated server" if simulated else ""
-    title = f"{study}{note}<br><sup>{_headline(ranking)}</sup>"
-    page: str = front_figure(ranking, title).to_html(
-        include_plotlyjs=True, full_html=True, default_height="100vh", config={"displaylogo": False}
-    )
-    head = f"<head><title>{study}: Pareto front</title><style>body {{ margin: 0 }}</style>"
-    return page.replace("<head>", head, 1).replace("<html>", '<html lang="en">', 1)
-
-
-def _headline(ranking: Ranking) -> str:
-    best = ranking.best
-    if best is None:
-        return "no feasible configuration yet"
-    gain = f"{best.gain_vs_baseline_pct:+.1f} % against the baseline"
-    return f"best for {ranking.objective.name}: {describe_flags(best.flags)} ({gain})"
+def _told(s: Standing) -> list[Any]:
+    lat, thr = s.latency_s, s.throughput_tok_s
+    flags = escape(describe_flags(s.flags)) or "speculation off"
+    return [
+        s.trial, flags if s.feasible else f"{flags} (outside a constraint)",
+        f"{s.gain_vs_baseline_pct:+.1f} %", f"{lat.low:.3f} to {lat.high:.3f}",
+        f"{thr.low:,.0f} to {thr.high:,.0f}",
+    ]  # fmt: skip

@@ -62,7 +62,7 @@ def test_progress_and_introduction_go_to_stderr(finished: FinishedStudy) -> None
 
 def test_a_study_leaves_its_files(finished: FinishedStudy) -> None:
     folder = finished.folder
-    for name in ("journal.log", "study.yaml", "pareto.html"):
+    for name in ("journal.log", "study.yaml", "report.html"):
         assert (folder / name).stat().st_size > 100, name
     for number in range(3):
         trial = folder / "trials" / f"{number:04d}"
@@ -71,7 +71,7 @@ def test_a_study_leaves_its_files(finished: FinishedStudy) -> None:
         }  # fmt: skip
         assert os.access(trial / "launch.sh", os.X_OK)
     assert yaml.safe_load((folder / "study.yaml").read_text())["space"] == "steps-only"
-    assert "plotly" in (folder / "pareto.html").read_text().lower()
+    assert "plotly" in (folder / "report.html").read_text().lower()
 
 
 def test_a_record_has_the_shape_that_is_promised(finished: FinishedStudy) -> None:

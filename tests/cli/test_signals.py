@@ -85,7 +85,7 @@ def test_a_signal_ends_the_study_at_once_and_running_again_finishes_it(
     found = records(tmp_path)
     if len(found) == 3:
         assert found[1]["flags"] == found[2]["flags"]
-    assert (tmp_path / "studies" / "s" / "pareto.html").exists()
+    assert (tmp_path / "studies" / "s" / "report.html").exists()
 
 
 def test_a_signal_during_the_baseline_costs_only_the_baseline(tmp_path: Path) -> None:

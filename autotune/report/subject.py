@@ -1,0 +1,93 @@
+"""What every section reads: a study, its ranking, and the launches behind each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from autotune.core.ranking import Ranking, Standing, pool
+from autotune.core.trial import Flags, Interval, Phase, TrialRecord
+from autotune.space.rules import MEMORY, SHORT_NAMES
+from autotune.study.reading import StudyView
+
+
+def short_flags(flags: Flags) -> str:
+    """``4-1-5 · 0.91``: steps, topk and draft tokens as the field writes them, then the rest."""
+    tree_names = [name for name in SHORT_NAMES if name != MEMORY]
+    tree = "-".join(str(flags[name]) for name in tree_names if name in flags)
+    rest = [str(value) for name, value in flags.items() if name not in tree_names]
+    return " · ".join(part for part in (tree, *rest) if part)
+
+
+def describe_flags(flags: Flags) -> str:
+    """``steps 4 · topk 1 · draft 5 · mem 0.91``; other flags by their full names."""
+    return " · ".join(f"{SHORT_NAMES.get(name, name)} {value}" for name, value in flags.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One measured configuration with its launches."""
+
+    standing: Standing
+    records: tuple[TrialRecord, ...]
+
+    def phases(self, concurrency: int) -> list[Phase]:
+        return [p for r in self.records for p in r.phases if p.concurrency == concurrency]
+
+    def pooled(self, concurrency: int, metric: str) -> Interval | None:
+        """A metric of one load over all launches; None where it was not measured."""
+        found = [getattr(phase, metric) for phase in self.phases(concurrency)]
+        positive = [value for value in found if value is not None and value.value > 0]
+        return pool(positive) if positive else None
+
+    @property
+    def accept_length(self) -> float | None:
+        found = [p.accept_length for r in self.records for p in r.phases if p.accept_length]
+        return sum(found) / len(found) if found else None
+
+    def effective(self, name: str) -> float | None:
+        """A number that the server itself told, of the first launch that has it."""
+        found = (record.effective.get(name) for record in self.records)
+        numbers = (v for v in found if isinstance(v, int | float) and not isinstance(v, bool))
+        return next((float(number) for number in numbers), None)
+
+
+class Subject:
+    """A study as the report tells it."""
+
+    def __init__(self, view: StudyView) -> None:
+        self.view = view
+        self.ranking: Ranking = view.ranking
+        self.by_number = {record.number: record for record in view.records}
+
+    @property
+    def records(self) -> Sequence[TrialRecord]:
+        return self.view.records
+
+    @cached_property
+    def configurations(self) -> tuple[Configuration, ...]:
+        """All of the ranking, best score first."""
+        return tuple(self.of(standing) for standing in self.ranking.standings)
+
+    def of(self, standing: Standing) -> Configuration:
+        return Configuration(standing, tuple(self.by_number[n] for n in standing.trials))
+
+    @cached_property
+    def concurrencies(self) -> tuple[int, ...]:
+        """All that were measured, smallest first."""
+        return tuple(sorted({p.concurrency for r in self.records for p in r.phases}))
+
+    @cached_property
+    def serving(self) -> tuple[int, ...]:
+        phases = (p for r in self.records for p in r.phases)
+        return tuple(sorted({p.concurrency for p in phases if p.role == "serving"}))
+
+    @cached_property
+    def flags(self) -> tuple[str, ...]:
+        """Names of the searched flags that took more than one value, in the order of records."""
+        values: dict[str, set[object]] = {}
+        for standing in self.ranking.standings:
+            for name, value in standing.flags.items():
+                values.setdefault(name, set()).add(value)
+        return tuple(name for name, seen in values.items() if len(seen) > 1)
