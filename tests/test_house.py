@@ -17,7 +17,7 @@ PACKAGE = Path(autotune.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 COMMANDS = (
     "optimize", "measure", "show", "pareto", "export", "report", "dashboard", "space",
-    "diagnose",
+    "diagnose", "explain",
 )  # fmt: skip
 HEAVY = ("optuna", "optuna_dashboard", "plotly", "scipy", "httpx", "numpy")
 
@@ -36,10 +36,11 @@ MAY_IMPORT = {
     "study": {"core", "space", "workload", "measure", "engine", "search"},
     "report": {"core", "space", "engine", "search", "study"},
     "export": {"core", "space", "engine", "study"},
+    "explain": {"core", "space", "engine", "search", "study"},
     "dashboard": {"core", "space", "study"},
     "cli": {
         "core", "space", "workload", "measure", "engine", "search", "study", "report", "export",
-        "dashboard",
+        "explain", "dashboard",
     },
 }  # fmt: skip
 READING_SIDE = {

@@ -19,6 +19,7 @@ COMMANDS = {
     "measure": "measure one configuration or a running server, no search",
     "show": "trials and front of a study, with intervals and the change against the baseline",
     "pareto": "the front of a study; the weight may change after the run",
+    "explain": "why these flags: which limit binds, what one more step would do, what is close",
     "export": "the best launch flags as a command, as flags, or as JSON",
     "report": "write a study as one self-contained HTML page",
     "dashboard": "the Optuna dashboard on a study, on 127.0.0.1",

@@ -202,9 +202,10 @@ def _finish(campaign: Campaign, reason: str, as_json: bool) -> None:
 
 def _closest(records: Sequence[TrialRecord]) -> str:
     """Which trial misses its worst constraint by the least, as the end of a sentence."""
-    measured = [record for record in records if record.constraints]
-    if not measured:
+    from autotune.study.verdict import closest_miss
+
+    closest = closest_miss(records)
+    if closest is None:
         return ""
-    closest = min(measured, key=lambda record: max(record.constraints.values()))
     slo, missed = max(closest.constraints.items(), key=lambda item: item[1])
     return f"; trial {closest.number} comes closest: it misses {slo} by {missed:,.0%} of the limit"

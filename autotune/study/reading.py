@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import optuna
+
 from autotune.core.objective import Objective
 from autotune.core.ranking import Ranking, rank
 from autotune.core.trial import TrialRecord
@@ -100,8 +102,27 @@ def read_study(
     Raises:
         StudyError: there is no such study, or its storage cannot be read.
     """
+    return open_study(name, objective=objective, storage=storage, root=root)[0]
+
+
+def open_study(
+    name: str | None,
+    *,
+    objective: Objective | None = None,
+    storage: str | None = None,
+    root: Path = STUDIES,
+) -> tuple[StudyView, optuna.Study]:
+    """As ``read_study``, with the study itself for whoever lets a model learn from it."""
     store = open_store(name, storage, root)
-    config, study = from_yaml(store.directory / "study.yaml"), store.open()
+    study = store.open()
+    return view_of(store, study, objective), study
+
+
+def view_of(
+    store: StudyStore, study: optuna.Study, objective: Objective | None = None
+) -> StudyView:
+    """As ``read_study``, of a study that is open: what it holds now."""
+    config = from_yaml(store.directory / "study.yaml")
     return StudyView(
         name=store.name,
         directory=store.directory,

@@ -49,3 +49,9 @@ def _by_load(records: Sequence[TrialRecord]) -> dict[str, tuple[Interval, bool]]
             found.setdefault(phase.load, []).append(phase.headline)
             is_latency[phase.load] = phase.headline is phase.turn_latency_s
     return {load: (pool(values), is_latency[load]) for load, values in found.items()}
+
+
+def closest_miss(records: Sequence[TrialRecord]) -> TrialRecord | None:
+    """The trial that misses its worst constraint by the least; None: none has constraints."""
+    measured = [record for record in records if record.constraints and record.objectives]
+    return min(measured, key=lambda record: max(record.constraints.values()), default=None)
