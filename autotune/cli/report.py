@@ -13,8 +13,12 @@ from autotune.cli import options
 @options.study
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="[STUDY/report.html]")
 @click.option("--cdn", is_flag=True, help="A small file that loads plotly from its network.")
-def command(study: str | None, output: Path | None, cdn: bool) -> None:
-    """Write a study as one self-contained HTML page that needs no network."""
+@click.option("--images", type=click.Choice(["png", "svg"]), help="Each figure as a picture too.")
+def command(study: str | None, output: Path | None, cdn: bool, images: str | None) -> None:
+    """Write a study as one self-contained HTML page that needs no network.
+
+    Pictures (--images) go into a folder beside it and need the extra png.
+    """
     from autotune.errors import UsageError
     from autotune.report.page import report_page
     from autotune.study.reading import read_study
@@ -26,3 +30,8 @@ def command(study: str | None, output: Path | None, cdn: bool) -> None:
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     click.echo(str(path))
+    if images:
+        from autotune.report.images import write_images
+
+        for picture in write_images(view, path.parent / "figures", images):
+            click.echo(str(picture))

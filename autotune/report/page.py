@@ -8,7 +8,20 @@ from importlib.resources import files
 from autotune.report.figure import Figure
 from autotune.report.html import Child, Safe, tag
 from autotune.report.section import Section
-from autotune.report.sections import against_baseline, front, verdict
+from autotune.report.sections import (
+    against_baseline,
+    crossing,
+    distributions,
+    effects,
+    failures,
+    front,
+    heatmap,
+    progress,
+    provenance,
+    steps,
+    trials,
+    verdict,
+)
 from autotune.report.subject import Subject
 from autotune.study.reading import StudyView
 
@@ -16,6 +29,15 @@ SECTIONS: Sequence[Callable[[Subject], Section | None]] = (
     verdict.section,
     against_baseline.section,
     front.section,
+    heatmap.section,
+    crossing.section,
+    steps.section,
+    effects.section,
+    progress.section,
+    distributions.section,
+    failures.section,
+    trials.section,
+    provenance.section,
 )
 """In the order of the page; one that has nothing to say returns None."""
 

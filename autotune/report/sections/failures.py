@@ -1,0 +1,56 @@
+"""Failures by kind, with the line that shows each and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotune.core.trial import TrialRecord
+from autotune.report.html import Child, tag
+from autotune.report.section import Section
+from autotune.report.subject import Subject, describe_flags
+
+_MOST = 20
+
+
+def section(subject: Subject) -> Section | None:
+    kinds: dict[str, list[TrialRecord]] = {}
+    for record in subject.records:
+        if record.failure is not None:
+            kinds.setdefault(str(record.failure.kind), []).append(record)
+    if not kinds:
+        return None
+    ordered = sorted(kinds.items(), key=lambda item: -len(item[1]))
+    lead = "A launch that failed carries no number; the search stays away from what it rules out."
+    body = tuple(_kind(kind, records) for kind, records in ordered)
+    return Section("failures", "Failures", lead, body)
+
+
+def _kind(kind: str, records: Sequence[TrialRecord]) -> Child:
+    first = records[0].failure
+    assert first is not None
+    n = len(records)
+    trials = [
+        tag("li", f"trial {r.number}: {describe_flags(r.flags)} (while {_stage(r)})")
+        for r in records[:_MOST]
+    ]
+    if n > _MOST:
+        trials.append(tag("li", f"and {n - _MOST} more"))
+    return tag(
+        "div",
+        tag("h3", f"{kind.replace('_', ' ')}: {n} launch{'es' if n > 1 else ''}"),
+        tag("pre", tag("code", first.evidence)) if first.evidence else None,
+        tag("p", f"What would help: {first.remedy}.") if first.remedy else None,
+        tag("p", f"The server itself said: {first.bound}.") if first.bound else None,
+        tag("ul", trials),
+        class_="failure",
+    )
+
+
+def _stage(record: TrialRecord) -> str:
+    assert record.failure is not None
+    names = {
+        "parse": "reading the flags", "load": "loading weights", "pool": "making the KV pool",
+        "capture": "capturing CUDA graphs", "start": "starting", "serving": "serving",
+        "stop": "stopping",
+    }  # fmt: skip
+    return names.get(record.failure.stage, record.failure.stage or "unknown")
