@@ -34,6 +34,7 @@ from autotune.core.trial import (
     record_from_json,
 )
 from autotune.errors import StudyError, UsageError, nearest
+from autotune.study import artifacts
 from autotune.study.choice import ATTRIBUTE, Choice, choice_from
 from autotune.study.journal import drop_unfinished_line, open_journal
 
@@ -215,6 +216,9 @@ class StudyStore:
             # The list form: Optuna reads both forms, its dashboard (0.21) only this one.
             limits = list(record.constraints.values())
             storage.set_trial_system_attr(trial_id, "constraints", limits)
+        artifacts.attach_files(
+            storage, trial_id, self.trial_directory(number), self.directory / artifacts.FOLDER
+        )
         values = self._values(study, record)
         if values is None:
             study.tell(number, state=TrialState.FAIL)
