@@ -39,7 +39,11 @@ def rate_interval(amounts: Sequence[float], width_s: float) -> Interval:
     centre = float(rates.mean())
     if rates.size < 2:
         return Interval(centre, centre, centre)
-    half = _student_975(rates.size - 1) * float(rates.std(ddof=1)) / float(np.sqrt(rates.size))
+    half = (
+        student_quantile(0.975, rates.size - 1)
+        * float(rates.std(ddof=1))
+        / float(np.sqrt(rates.size))
+    )
     return Interval(centre, max(0.0, centre - half), centre + half)
 
 
@@ -125,8 +129,8 @@ def _around(centre: float, draws: npt.NDArray[np.float64]) -> Interval:
     return Interval(centre, min(low, centre), max(high, centre))
 
 
-def _student_975(degrees: int) -> float:
-    """The 0.975 quantile of Student's t with ``degrees`` >= 1 degrees of freedom."""
+def student_quantile(share: float, degrees: float) -> float:
+    """Quantile of Student's t with ``degrees`` >= 1 degrees of freedom."""
     from scipy.special import stdtrit  # a tenth of the import time of scipy.stats
 
-    return float(stdtrit(degrees, 0.975))
+    return float(stdtrit(degrees, share))
