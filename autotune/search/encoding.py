@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from autotune.search.acceptance import Triple
 from autotune.search.observation import has_tree
 from autotune.search.residual import Features
 from autotune.space import SearchSpace
-from autotune.space.parameter import Choice, DecimalRange, IntegerRange, Parameter, Switch
+from autotune.space.parameter import DecimalRange, IntegerRange, Parameter
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK, TREE_FLAGS
 
 Array = npt.NDArray[np.float64]
@@ -49,8 +49,12 @@ class Encoder:
     def features(self, configurations: Sequence[Flags]) -> Features:
         """Points of the Gaussian process."""
         tree = [[_physical(name, flags) for name in self.physical] for flags in configurations]
-        other = [[self._other(name, flags) for name in self.others] for flags in configurations]
-        kinds = [_is_category(self.space.parameters[name]) for name in self.others]
+        columns = [_Column.of(self.space.parameters[name]) for name in self.others]
+        named = list(zip(self.others, columns, strict=True))
+        other = [
+            [column.place(flags.get(name)) for name, column in named] for flags in configurations
+        ]
+        kinds = [column.is_category for column in columns]
         own = [self._numbers.setdefault(flag_key(f), len(self._numbers)) for f in configurations]
         n = len(configurations)
         return Features(
@@ -60,20 +64,35 @@ class Encoder:
             np.array(own, dtype=np.int64),
         )
 
-    def _other(self, name: str, flags: Flags) -> float:
-        parameter, value = self.space.parameters[name], flags.get(name)
-        if isinstance(parameter, Choice | Switch):
-            values = list(parameter.values())
-            place = values.index(value) if value in values else -1
-            return float(place) if _is_category(parameter) else place / max(1, len(values) - 1)
-        return _scaled(parameter, value)
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Where the values of one flag without physics stand.
 
-def _is_category(parameter: Parameter) -> bool:
-    """Words and switches; numbers to choose from have an order."""
-    return not isinstance(parameter, IntegerRange | DecimalRange) and any(
-        isinstance(value, bool | str) for value in parameter.values()
-    )
+    Attributes:
+        is_category: words and switches; numbers to choose from have an order.
+    """
+
+    parameter: Parameter
+    is_category: bool
+    places: Mapping[FlagValue, float]
+
+    @classmethod
+    def of(cls, parameter: Parameter) -> _Column:
+        if isinstance(parameter, IntegerRange | DecimalRange):
+            return cls(parameter, False, {v: _scaled(parameter, v) for v in parameter.values()})
+        values = list(parameter.values())
+        is_category = any(isinstance(value, bool | str) for value in values)
+        last = 1 if is_category else max(1, len(values) - 1)
+        return cls(parameter, is_category, {v: i / last for i, v in enumerate(values)})
+
+    def place(self, value: FlagValue | None) -> float:
+        """The index of a category; of a number its place between the ends, 0 and 1."""
+        if value is not None and value in self.places:
+            return self.places[value]
+        if isinstance(self.parameter, IntegerRange | DecimalRange):
+            return _scaled(self.parameter, value)
+        return -1.0 if self.is_category else -1.0 / max(1, len(self.places) - 1)
 
 
 def _scaled(parameter: IntegerRange | DecimalRange, value: FlagValue | None) -> float:
@@ -96,7 +115,7 @@ def triple_of(flags: Flags) -> Triple:
     """(steps, topk, draft tokens); speculation off where the flags have no tree."""
     if not has_tree(flags):
         return OFF
-    steps, topk, draft = (int(flags[name]) for name in TREE_FLAGS)
+    steps, topk, draft = int(flags[STEPS]), int(flags[TOPK]), int(flags[DRAFT])
     if steps < 1 or topk < 1:
         return OFF
     return min(steps, 64), min(topk, 64), max(draft, 1)
@@ -109,7 +128,7 @@ def fractions(configurations: Sequence[Flags], otherwise: float) -> Array:
 
 
 ENUMERABLE = 60_000
-_SAMPLED = 2_000
+_SAMPLED = 800
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,32 +153,47 @@ class Pool:
     def sampled(cls, space: SearchSpace, near: Iterable[Flags], rng: np.random.Generator) -> Pool:
         """Random configurations, and neighbours of good ones: one or two flags moved."""
         found: dict[FlagKey, Flags] = {}
-        ruled = space.tree is not None or space.server is not None or bool(space.fixed)
         values = {name: parameter.values() for name, parameter in space.parameters.items()}
+        triples = list(space.tree.triples()) if space.tree is not None else []
         for _ in range(_SAMPLED):
             point = {name: each[int(rng.integers(len(each)))] for name, each in values.items()}
-            drawn = space.nearest_legal(point) if ruled else point
+            if triples:
+                point |= zip(TREE_FLAGS, triples[int(rng.integers(len(triples)))], strict=True)
+            drawn = _accepted(space, {name: {**space.fixed, **point}[name] for name in space.names})
             found[flag_key(drawn)] = drawn
         for good in near:
             found |= {flag_key(legal): legal for legal in _neighbours(space, good, rng)}
         return cls(tuple(found.values()), False)
 
 
+def _accepted(space: SearchSpace, flags: Flags) -> Flags:
+    """Itself, where it is in the space but for what the server refuses; else the nearest one."""
+    if space.server is None or space.server.refusal(flags) is None:
+        return flags
+    return space.nearest_legal(flags)
+
+
 def _neighbours(space: SearchSpace, flags: Flags, rng: np.random.Generator) -> Iterable[Flags]:
-    names = [name for name in space.parameters if name in flags]
-    if len(names) < len(space.parameters):
+    if any(name not in flags for name in space.parameters):
         return
-    for name in names:
-        values = list(space.parameters[name].values())
-        for value in _close(values, flags[name], rng):
-            yield space.nearest_legal({**{n: flags[n] for n in names}, name: value})
-    for pair in itertools.combinations(names, 2):
-        moved = {
-            name: values[int(rng.integers(len(values)))]
-            for name in pair
-            if (values := _close(list(space.parameters[name].values()), flags[name], rng))
-        }
-        yield space.nearest_legal({**{n: flags[n] for n in names}, **moved})
+    inside = space.nearest_legal(flags)
+    values = {name: list(parameter.values()) for name, parameter in space.parameters.items()}
+    for name in space.parameters:
+        for value in _close(values[name], inside[name], rng):
+            yield _moved(space, inside, {name: value})
+    for pair in itertools.combinations(space.parameters, 2):
+        close = {name: _close(values[name], inside[name], rng) for name in pair}
+        yield _moved(
+            space,
+            inside,
+            {name: each[int(rng.integers(len(each)))] for name, each in close.items() if each},
+        )
+
+
+def _moved(space: SearchSpace, flags: Flags, to: Mapping[str, FlagValue]) -> Flags:
+    moved = {**flags, **to}
+    # Only the flags of the tree have rules among each other.
+    return space.nearest_legal(moved) if set(to) & set(TREE_FLAGS) else _accepted(space, moved)
 
 
 def _close(values: list[FlagValue], value: FlagValue, rng: np.random.Generator) -> list[FlagValue]:

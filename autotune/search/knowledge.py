@@ -110,7 +110,7 @@ class Knowledge:
             for o in self.surrogate.measured
             if o.latency and o.throughput
         ]
-        order = np.argsort(scores)[::-1][:6]
+        order = np.argsort(scores)[::-1][:4]
         return [measured[i] for i in order]
 
     # ---- configurations in hand ---------------------------------------------------------------

@@ -112,7 +112,7 @@ def observe(trial: FrozenTrial, space: SearchSpace) -> Observation | None:
     """What one trial teaches; None: nothing."""
     record = trial.user_attrs.get("record")
     record = record if isinstance(record, Mapping) else {}
-    flags = _flags(trial, record, space)
+    flags = None if _is_confirm(trial, record) else _flags(trial, record, space)
     if flags is None:
         return None
     if not record and not trial.state.is_finished():
@@ -173,6 +173,11 @@ def _flags(
 
 def _is_reference(record: Mapping[str, Any]) -> bool:
     return record.get("role") == "reference"
+
+
+def _is_confirm(trial: FrozenTrial, record: Mapping[str, Any]) -> bool:
+    """Played with other prompts, to judge the search: to learn from it would spoil both."""
+    return "confirm" in (record.get("role"), trial.user_attrs.get("role"))
 
 
 def _failure(record: Mapping[str, Any], trial: FrozenTrial) -> Failure | None:
@@ -281,7 +286,8 @@ def _is_flag_value(raw: object) -> TypeGuard[FlagValue]:
 
 def has_tree(flags: Flags) -> bool:
     """Whether steps, topk and draft tokens are all given as numbers."""
-    return all(
-        isinstance(flags.get(name), int | float) and not isinstance(flags.get(name), bool)
-        for name in TREE_FLAGS
-    )
+    for name in TREE_FLAGS:  # a loop: asked of ten thousands of configurations
+        value = flags.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+    return True

@@ -8,6 +8,7 @@ interval; outliers are found by leaving each out, and count less.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,6 @@ _OTHER_LENGTH = (0.0, 0.9)
 ALONE = 0.7
 """Share of what flags do each alone: effects of single flags are larger than interactions."""
 _OUTLIER = 3.0
-_MAX_FITTED = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Kernel:
         tree = _matern(_distance(a.tree, b.tree, np.ones(a.tree.shape[1])))
         total = self.tree_sd**2 * tree
         if self.lengths.size:
-            other = _other_shape(_squared_apart(a, b), self.lengths)
+            other = _other_shape(_columns_apart(a, b), self.lengths)
             total = total + self.other_sd**2 * other * (1.0 + 0.25 * tree)
         return np.asarray(total + self.own_sd**2 * (a.own[:, None] == b.own[None, :]))
 
@@ -90,19 +90,25 @@ def _distance(a: Array, b: Array, lengths: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
 
 
-def _squared_apart(a: Features, b: Features) -> Array:
-    """Squared distances along each other flag, shape (k, n_a, n_b)."""
-    difference = a.other.T[:, :, None] - b.other.T[:, None, :]
-    category = a.categorical[:, None, None]
-    return np.asarray(np.where(category, difference != 0, difference**2), dtype=np.float64)
+def _columns_apart(a: Features, b: Features) -> Iterator[Array]:
+    """Squared distances along each other flag, shape (n_a, n_b): one at a time, for they are large.
+
+    Of categories 0 where they are equal and 1 elsewhere.
+    """
+    for j, is_category in enumerate(a.categorical):
+        difference = a.other[:, j, None] - b.other[None, :, j]
+        yield (difference != 0).astype(np.float64) if is_category else difference**2
 
 
-def _other_shape(apart: Array, lengths: Array) -> Array:
+def _other_shape(apart: Iterable[Array], lengths: Array) -> Array:
     """Mostly a sum of what each flag does alone, partly what they do together; 1 at distance 0."""
-    scaled = apart / lengths[:, None, None] ** 2
-    alone = _matern(np.sqrt(scaled)).mean(axis=0)
-    together = _matern(np.sqrt(scaled.sum(axis=0)))
-    return np.asarray(ALONE * alone + (1.0 - ALONE) * together)
+    alone, squared = np.zeros(()), np.zeros(())
+    for column, length in zip(apart, lengths, strict=True):
+        scaled = column / length**2
+        alone = alone + _matern(np.sqrt(scaled))
+        squared = squared + scaled
+    together = _matern(np.sqrt(squared))
+    return np.asarray(ALONE * alone / lengths.size + (1.0 - ALONE) * together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +188,10 @@ def fit_other(kernel: Kernel, points: Features, residual: Array, noise: Array) -
     n_other = points.other.shape[1]
     if n_other == 0 or residual.size < 4:
         return kernel
-    if residual.size > _MAX_FITTED:
-        latest = np.arange(residual.size - _MAX_FITTED, residual.size)
-        points, residual, noise = points.at(latest), residual[latest], noise[latest]
     tree = _matern(_distance(points.tree, points.tree, np.ones(points.tree.shape[1])))
     rest = replace(kernel, other_sd=0.0, lengths=np.zeros(0)).between(points, points)
     rest = rest + np.diag(noise + 1e-8)
-    apart = _squared_apart(points, points)
+    apart = np.array(list(_columns_apart(points, points)))
 
     def loss(u: Array) -> tuple[float, Array]:
         return _other_loss(u, rest, 1.0 + 0.25 * tree, apart, residual)

@@ -46,7 +46,8 @@ _USUAL_CONCURRENCIES = (16, 32)
 _FIRST_TREE_SD = 0.06
 _ACCEPT_SD = 0.03
 _TTFT_SD = 0.3
-_MAX_FITTED = 250
+_MOST_TOLD = 240
+_BEST_TOLD = 60
 _NO_PHYSICS_SD = 0.3
 
 
@@ -121,20 +122,21 @@ class Surrogate:
         )
         self.memory: MemoryModel = learn_memory(self.ended, rng)
         self._fraction = _usual_fraction(self.ended)
-        self._points = encoder.features([o.flags for o in self.measured])
-        self._latency = _Output([o.latency for o in self.measured if o.latency])
-        self._throughput = _Output([o.throughput for o in self.measured if o.throughput])
-        self._keeps_states = keeps_states(self.measured)
-        self.concurrencies = _concurrencies(self.measured)
+        self._told = _told(self.measured)
+        self._points = encoder.features([o.flags for o in self._told])
+        self._latency = _Output([o.latency for o in self._told if o.latency])
+        self._throughput = _Output([o.throughput for o in self._told if o.throughput])
+        self._keeps_states = keeps_states(self._told)
+        self.concurrencies = _concurrencies(self._told)
         self._learn()
 
     # ---- learning -----------------------------------------------------------------------------
 
     def _learn(self) -> None:
-        n = len(self.measured)
+        n = len(self._told)
         if self.is_physical:
-            self._configurations = Configurations.of([triple_of(o.flags) for o in self.measured])
-            self._room = room_seen(self.measured)
+            self._configurations = Configurations.of([triple_of(o.flags) for o in self._told])
+            self._room = room_seen(self._told)
             self.belief = self._believed()
             self._posterior = self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD)
             sds = self._amplitudes()
@@ -180,13 +182,10 @@ class Surrogate:
 
     def _fit(self, latency_sd: float, throughput_sd: float) -> Posterior:
         """The physics, with the misfit that the Gaussian process will take."""
-        index = _to_fit(len(self.measured))
-        seen = [self.measured[i] for i in index]
-        points = self._points.at(index)
-        configurations = self._configurations.at(index)
-        limits = Room(self._room.running_limit[index], self._room.kv_tokens[index])
-        blocks = [self._latency.y[index]]
-        covariances = [_covariance(latency_sd, points, self._latency.noise[index])]
+        seen, points = self._told, self._points
+        configurations, limits = self._configurations, self._room
+        blocks = [self._latency.y]
+        covariances = [_covariance(latency_sd, points, self._latency.noise)]
         rows: list[tuple[int, npt.NDArray[np.intp]]] = []
         for concurrency in self.concurrencies:
             served = [_served(o, concurrency, len(self.concurrencies)) for o in seen]
@@ -228,21 +227,17 @@ class Surrogate:
 
     def _amplitudes(self) -> tuple[float, float]:
         """How far the physics misses each value, with its unknowns integrated out."""
-        if len(self.measured) < 3:
+        if len(self._told) < 3:
             return _FIRST_TREE_SD, _FIRST_TREE_SD
-        index = _to_fit(len(self.measured))
         z = self._posterior.centre
         steps = np.vstack([z, z + 1e-4 * np.eye(z.size)])
-        costs = self._costs(steps, self._configurations.at(index))
-        limits = Room(self._room.running_limit[index], self._room.kv_tokens[index])
+        costs = self._costs(steps, self._configurations)
         found = []
-        values = (costs.log_latency(), log_mean_throughput(costs, self.concurrencies, limits))
+        values = (costs.log_latency(), log_mean_throughput(costs, self.concurrencies, self._room))
         for output, value in zip(self._outputs, values, strict=True):
             jacobian = (value[1:] - value[0]).T / 1e-4
-            residual = output.y[index] - value[0] + jacobian @ z
-            found.append(
-                tree_amplitude(self._points.at(index), residual, output.noise[index], jacobian)
-            )
+            residual = output.y - value[0] + jacobian @ z
+            found.append(tree_amplitude(self._points, residual, output.noise, jacobian))
         return found[0], found[1]
 
     def _process(self, output: _Output, sd: float, means: Array) -> tuple[Process, Array]:
@@ -367,10 +362,18 @@ def room_seen(measured: Sequence[Observation]) -> Room:
     return Room(np.array(limits), np.array(tokens))
 
 
-def _to_fit(n: int) -> npt.NDArray[np.intp]:
-    """The first launch and the latest ones: enough for the physics, however long the study."""
-    first = np.arange(max(0, n - _MAX_FITTED), n, dtype=np.intp)
-    return first if n <= _MAX_FITTED else np.concatenate([[0], first])
+def _told(measured: Sequence[Observation]) -> list[Observation]:
+    """Those that teach most: the first launch, the best at either goal, and the latest.
+
+    Enough for the models, however long the study; in the order of the study.
+    """
+    n = len(measured)
+    if n <= _MOST_TOLD:
+        return list(measured)
+    latency = np.argsort([o.latency.log for o in measured if o.latency])
+    throughput = np.argsort([-o.throughput.log for o in measured if o.throughput])
+    best = {*latency[:_BEST_TOLD].tolist(), *throughput[:_BEST_TOLD].tolist()}
+    return [measured[i] for i in sorted({0, *best, *range(n - (_MOST_TOLD - len(best)), n)})]
 
 
 def _covariance(sd: float, points: Features, noise: Array) -> Array:

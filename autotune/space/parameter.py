@@ -11,6 +11,7 @@ import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from autotune.core.trial import FlagValue
@@ -120,8 +121,7 @@ class DecimalRange:
         return int((high - low) / step) + 1
 
     def values(self) -> tuple[float, ...]:
-        low, _, step = self._exact()
-        return tuple(float(low + i * step) for i in range(self.n_values))
+        return _grid(*self._exact())
 
     def coerce(self, value: FlagValue) -> FlagValue:
         """The grid value that ``value`` stands for; another number as a float, others as is.
@@ -140,6 +140,8 @@ class DecimalRange:
 
     def nearest(self, value: FlagValue) -> float:
         """As ``IntegerRange.nearest``."""
+        if type(value) is float and value in self.values():
+            return value
         return _nearest(self.values(), value)
 
     def describe(self) -> str:
@@ -161,7 +163,7 @@ class DecimalRange:
 
     def _exact(self) -> tuple[Decimal, Decimal, Decimal]:
         """(low, high, step) as they are written, not as binary fractions."""
-        return Decimal(str(self.low)), Decimal(str(self.high)), Decimal(str(self.step))
+        return _written(self.low), _written(self.high), _written(self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +276,16 @@ class Switch:
 Parameter: TypeAlias = IntegerRange | DecimalRange | Choice | Switch
 
 
+@lru_cache(maxsize=256)
+def _written(number: float) -> Decimal:
+    return Decimal(str(number))
+
+
+@lru_cache(maxsize=64)
+def _grid(low: Decimal, high: Decimal, step: Decimal) -> tuple[float, ...]:
+    return tuple(float(low + i * step) for i in range(int((high - low) / step) + 1))
+
+
 def _number(value: FlagValue) -> Decimal | None:
     """The finite number that ``value`` is or spells, digit by digit; None for anything else."""
     # numbers.Real, because a sampler may hand over numpy's integers, which are not int.
@@ -290,7 +302,7 @@ def _nearest(values: Iterable[_N], value: FlagValue) -> _N:
     number = _number(value)
     if number is None:
         raise SpaceError(f"{value!r} is not a number")
-    return min(values, key=lambda v: abs(Decimal(str(v)) - number))
+    return min(values, key=lambda v: abs(_written(v) - number))
 
 
 def _check_range(low: Decimal, high: Decimal, step: Decimal) -> None:

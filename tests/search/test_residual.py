@@ -10,8 +10,8 @@ from autotune.search.residual import (
     Features,
     Kernel,
     Process,
+    _columns_apart,
     _other_loss,
-    _squared_apart,
     fit_other,
     tree_amplitude,
     without_outliers,
@@ -41,7 +41,7 @@ def test_the_gradient_of_the_loss_is_that_of_differences() -> None:
     at = points(12)
     rest = replace(KERNEL, other_sd=0.0, lengths=np.zeros(0)).between(at, at) + 1e-3 * np.eye(12)
     modulation = 1.0 + 0.25 * Kernel(1.0, 0.0, np.zeros(0), 0.0).between(at, at)
-    apart, residual = _squared_apart(at, at), RNG.normal(0, 0.2, 12)
+    apart, residual = np.array(list(_columns_apart(at, at))), RNG.normal(0, 0.2, 12)
     for u in (np.array([-1.9, 0.0, 0.0, 0.0]), np.array([-1.0, -0.7, 0.8, 1.5])):
         _, gradient = _other_loss(u, rest, modulation, apart, residual)
         for i, step in enumerate(1e-5 * np.eye(4)):
