@@ -86,4 +86,4 @@ def verdict_on(difference: Interval) -> Verdict:
     """
     if abs(difference.value) >= SMALLEST_GAIN and not difference.low <= 0 <= difference.high:
         return "better" if difference.value > 0 else "worse"
-    return "tie" if -SAME <= difference.low and difference.high <= SAME else "inconclusive"
+    return "tie" if difference.low >= -SAME and difference.high <= SAME else "inconclusive"

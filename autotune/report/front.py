@@ -65,7 +65,7 @@ def _groups(ranking: Ranking) -> Iterable[tuple[str, str, list[Standing]]]:
     yield "off the front by noise only", "perhaps", [s for s in inside if s.trial in perhaps]
     yield "front", "front", [s for s in rest if s.trial in front]
     if ranking.reference is not None:
-        yield "speculation off", "reference", [ranking.reference]
+        yield "speculation off (click to show)", "reference", [ranking.reference]
     if knee is not None and knee.trial not in {s.trial for s in (best, baseline) if s}:
         yield f"knee (trial {knee.trial})", "knee", [knee]
     if baseline is not None and (best is None or baseline.trial != best.trial):
@@ -99,13 +99,15 @@ def _points(label: str, kind: str, members: Sequence[Standing], *, with_bars: bo
         y=[v.value for v in throughput],
         mode="markers+text" if named else "markers",
         text=[escape(short_flags(s.flags)) for s in members] if named else None,
-        textposition="top center",
+        textposition="middle right" if kind == "front" else "top center",
         textfont={"size": 11},
         marker=style,
         error_x=bars(latency, style["color"]) if with_bars else None,
         error_y=bars(throughput, style["color"]) if with_bars else None,
         customdata=[_told(s) for s in members],
         meta=kind,
+        # Speculation off lies so far away that it would squeeze all others into a corner.
+        visible="legendonly" if kind == "reference" else True,
         hovertemplate=(
             "<b>trial %{customdata[0]}</b>: %{customdata[1]}<br>"
             "turn at C=1: %{x:.3f} s (%{customdata[3]})<br>"

@@ -74,7 +74,8 @@ def _figure(effect: Effect, chosen: FlagValue | None) -> Figure:
     )  # fmt: skip
     figure.add_trace(
         go.Scatter(x=[*x, *reversed(x)], y=[*percent[2], *reversed(percent[0])], fill="toself",
-                   fillcolor=faint(BLUE, 0.18), line={"width": 0}, hoverinfo="skip",
+                   fillcolor=faint(BLUE, 0.18), mode="lines", line={"width": 0},
+                   hoverinfo="skip",
                    name="95 % band of the model")
     )  # fmt: skip
     figure.add_trace(

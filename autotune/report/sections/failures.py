@@ -8,6 +8,7 @@ from autotune.core.trial import TrialRecord
 from autotune.report.html import Child, tag
 from autotune.report.section import Section
 from autotune.report.subject import Subject, describe_flags
+from autotune.study import words
 
 _MOST = 20
 
@@ -37,7 +38,7 @@ def _kind(kind: str, records: Sequence[TrialRecord]) -> Child:
         trials.append(tag("li", f"and {n - _MOST} more"))
     return tag(
         "div",
-        tag("h3", f"{kind.replace('_', ' ')}: {n} launch{'es' if n > 1 else ''}"),
+        tag("h3", f"{words.failure_kind(kind)}: {n} launch{'es' if n > 1 else ''}"),
         tag("pre", tag("code", first.evidence)) if first.evidence else None,
         tag("p", f"What would help: {first.remedy}.") if first.remedy else None,
         tag("p", f"The server itself said: {first.bound}.") if first.bound else None,

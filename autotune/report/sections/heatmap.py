@@ -27,7 +27,7 @@ def section(subject: Subject) -> Section | None:
         ("decode_tok_s", "Per request, tokens/s while decoding"),
         ("output_tok_s", "In all, tokens/s"),
     ):
-        body += [tag("h3", title), _grid(subject, by_steps, metric, title)]
+        body.append(_grid(subject, by_steps, metric, title))
     return Section("sweep", "Steps against concurrency", lead, tuple(body))
 
 

@@ -45,7 +45,7 @@ def section(subject: Subject) -> Section | None:
     )
     lead = (
         "A deeper draft is accepted for longer, with less gain at each step, and takes memory from "
-        f"the requests.{model}."
+        f"the requests.{model}. Points with other flags may lie off it."
     )
     body: list[Child] = []
     for figure in figures:
@@ -122,7 +122,8 @@ def _draw_band(figure: Any, steps: Sequence[int], band: Sequence[Interval]) -> N
     edge = [b.high for b in band] + [b.low for b in reversed(band)]
     figure.add_trace(
         go.Scatter(x=there_and_back, y=edge, fill="toself", fillcolor=faint(BLUE, 0.18),
-                   line={"width": 0}, hoverinfo="skip", name="95 % band of the model")
+                   mode="lines", line={"width": 0},
+                   hoverinfo="skip", name="95 % band of the model")
     )  # fmt: skip
     figure.add_trace(
         go.Scatter(x=list(steps), y=[b.value for b in band], mode="lines", line={"color": BLUE},

@@ -9,6 +9,7 @@ from autotune.report.html import Safe, tag
 from autotune.report.section import Section
 from autotune.report.subject import Subject, describe_flags
 from autotune.study.verdict import off_wins
+from autotune.study.words import failure_kind
 
 
 def section(subject: Subject) -> Section:
@@ -67,7 +68,9 @@ def _nothing(subject: Subject, n: int) -> tuple[str, str]:
     if not n:
         return "No launch has ended yet. ", "There is nothing to report."
     if not subject.ranking.standings:
-        kinds = ", ".join(f"{kind} ({count})" for kind, count in counts["by_kind"].items())
+        kinds = ", ".join(
+            f"{failure_kind(kind)} ({count})" for kind, count in counts["by_kind"].items()
+        )
         launches = "The only launch" if n == 1 else f"All {n} launches"
         return (
             f"{launches} failed, so there is nothing to deploy. ",
@@ -75,6 +78,11 @@ def _nothing(subject: Subject, n: int) -> tuple[str, str]:
         )
     return (
         "No configuration meets the constraints, so there is nothing to deploy. ",
-        f"{counts['infeasible']} of {n} launches were measured and lie outside "
-        f"({', '.join(subject.view.config.slo) or 'a constraint'}).",
+        f"{counts['infeasible']} of {n} launches were measured and lie outside{_broken(subject)}.",
     )
+
+
+def _broken(subject: Subject) -> str:
+    """The constraints that some launch violates, as the end of a sentence."""
+    names = {name for r in subject.records for name, v in r.constraints.items() if v > 0}
+    return f" of {' and '.join(sorted(names))}" if names else " of a constraint"

@@ -1,0 +1,110 @@
+"""What stands in the report, without a browser."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import UsageError
+from autotune.report.html import Safe, tag, text
+from autotune.report.images import write_images
+from autotune.report.page import figures_of, report_page
+from autotune.report.sections.heatmap import best_by_steps
+from autotune.report.sections.progress import moments
+from autotune.report.subject import Subject
+
+from .studies import launch, mixed, view_of
+
+
+def test_text_is_escaped_and_elements_are_not() -> None:
+    assert tag("p", "a < b", tag("b", "c & d"), title='"') == (
+        '<p title="&quot;">a &lt; b<b>c &amp; d</b></p>'
+    )
+    assert text([None, "x", [Safe("<br>")]]) == "x<br>"
+
+
+def test_the_small_page_names_plotly_and_holds_none() -> None:
+    page = report_page(view_of(mixed(10)), cdn=True)
+    assert len(page) < 400_000
+    assert re.findall(r'src="(https://[^"]+)"', page) == [
+        next(iter(re.findall(r"https://cdn\.plot\.ly/plotly-[\d.]+\.min\.js", page)))
+    ]
+    assert not re.search(r'(src|href)="https?:', report_page(view_of(mixed(10))))
+
+
+def test_simulated_numbers_are_named_before_anything_else() -> None:
+    page = report_page(view_of(mixed(5), simulated=True), cdn=True)
+    assert page.index("SIMULATED") < page.index("Verdict")
+    assert "SIMULATED" not in report_page(view_of(mixed(5)), cdn=True)
+
+
+def test_each_row_of_the_sweep_is_the_best_of_its_steps() -> None:
+    subject = Subject(view_of(mixed(40)))
+    for steps, configuration in best_by_steps(subject).items():
+        rivals = [
+            c.standing
+            for c in subject.configurations
+            if c.standing.flags["speculative_num_steps"] == steps
+            and (c.standing.feasible or not configuration.standing.feasible)
+        ]
+        assert configuration.standing.score == max(s.score for s in rivals)
+
+
+def test_the_best_so_far_and_the_hypervolume_never_fall() -> None:
+    story = moments(Subject(view_of(mixed(40))))
+    for values in ([m.best_pct for m in story], [m.area_frac for m in story]):
+        known = [value for value in values if value is not None]
+        assert known == sorted(known)
+    assert [m.minutes for m in story] == sorted(m.minutes for m in story)
+    assert [m.failed for m in story] == [i % 7 == 6 for i in range(40)]
+
+
+def test_the_models_draw_curves_through_the_points() -> None:
+    figures = {figure.name: figure.drawing for figure in figures_of(view_of(mixed(14)))}
+    line = next(t for t in figures["accept"].data if t.name == "model")
+    told = dict(zip(line.x, line.y, strict=True))
+    for trace in figures["accept"].data:
+        for x, y in zip(trace.x, trace.y, strict=True) if "measured" in trace.name else ():
+            assert told[x] == pytest.approx(y, rel=0.1)
+    assert {"effect-steps", "effect-mem"} <= set(figures)
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.1 contrast ratio of two colours."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_letters_and_marks_have_contrast_on_light_and_dark() -> None:
+    from autotune.report import figure
+
+    css = (files("autotune.report") / "assets" / "report.css").read_text()
+    schemes = [
+        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", part)) for part in css.split("@media")
+    ]
+    for scheme in schemes[:2]:
+        for ink in ("ink", "soft", "link", "good", "bad"):
+            for back in ("back", "card"):
+                assert contrast(scheme[ink], scheme[back]) >= 4.5, (ink, back)
+        assert contrast(scheme["alarm-ink"], scheme["alarm-back"]) >= 4.5
+        for colour in (*figure.SERIES, figure.GREY):
+            assert contrast(colour, scheme["back"]) >= 3.0, colour
+
+
+def test_pictures_without_the_extra_are_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kaleido", None)
+    with pytest.raises(UsageError, match="need the extra png"):
+        write_images(view_of([launch(0)]), tmp_path / "figures", "png")
+    assert not (tmp_path / "figures").exists()
