@@ -54,6 +54,14 @@ class TrialEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmStarted(Event):
+    """The search is over; ``n_launches`` to confirm follow, about ``left_s`` wall seconds."""
+
+    n_launches: int
+    left_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class StudyEnded(Event):
     reason: str
 

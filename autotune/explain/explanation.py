@@ -117,6 +117,8 @@ def _choice(subject: Subject) -> Finding:
     if is_off:
         what = "runs without speculation, to compare"
     text = f"{subject.name} {what} for {ranking.objective.describe()}"
+    if ranking.best is None and not is_off:
+        what = "comes closest to the limits, which no configuration meets,"
     base, figures = ranking.baseline, {}
     if base is not None and base.trial != standing.trial:
         gain, error = standing.gain_vs_baseline_pct, ranking.gain_error_pct(standing)

@@ -14,19 +14,22 @@ from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags
 from autotune.errors import SpaceError
 from autotune.explain.document import Figure
+from autotune.search import crashes
 from autotune.search.cost import Costs, Room
+from autotune.search.encoding import fractions, triple_of
 from autotune.search.knowledge import Knowledge
+from autotune.search.memory import USUAL_FRACTION
 from autotune.search.observation import Observation, observations
 from autotune.search.recommend import TIE
-from autotune.search.surrogate import room_seen
+from autotune.search.surrogate import memory_survival, room_seen
 from autotune.search.warm import earlier_knowledge
 from autotune.space import SearchSpace
 from autotune.space.rules import MEMORY
 
 Array = npt.NDArray[np.float64]
 
-_SHIFTS = np.linspace(-4.0, 3.0, 57)
-"""Added to the logit of the probability that a first choice is accepted: 0.98 becomes 0.47 to
+_SHIFTS = np.linspace(-8.0, 3.0, 89)
+"""Added to the logit of the probability that a first choice is accepted: 0.98 becomes 0.02 to
 0.999."""
 _ENDLESS = Room(np.full(1, np.inf), np.full(1, np.inf))
 
@@ -45,13 +48,14 @@ class Range:
     """For which accept lengths a configuration stays the best of those measured.
 
     Attributes:
-        low, high: ends as a factor on its own accept length; None: beyond all that was looked at.
-        below, above: who wins there, as places among ``Learned.kept``; None: still itself.
+        low, high: ends as a factor on its own accept length.
+        below, above: who wins beyond them, as places among ``Learned.kept``; None: no further
+            accept length was looked at.
         has_any: it is the best for some of them; without that the rest means nothing.
     """
 
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     below: int | None
     above: int | None
     has_any: bool
@@ -117,9 +121,13 @@ class Learned:
 
     def survival(self, flags: Flags) -> float:
         """Probability of a launch that ends well."""
-        known = [self._canonical(flags)]
-        features = self._knowledge.catalogue.encoder.features(known)
-        return float(self._surrogate.predict(known, features).survival[0])
+        known, surrogate = [self._canonical(flags)], self._surrogate
+        encoder = self._knowledge.catalogue.encoder
+        draft = np.array([float(triple_of(known[0])[2])])
+        lives = memory_survival(surrogate.memory, fractions(known, USUAL_FRACTION), draft)
+        ended = surrogate.ended
+        points = encoder.features([o.flags for o in ended])
+        return float(lives[0] * crashes.survival(ended, points, encoder.features(known))[0])
 
     def cycle(self, flags: Flags, n_running: float) -> Shares:
         """What a decode cycle of ``n_running`` requests goes into."""
@@ -180,7 +188,7 @@ class Learned:
         scores, lengths = self._under_other_acceptance()
         holds = scores[:, place] >= scores.max(axis=1) - TIE
         if not holds.any():
-            return Range(None, None, None, None, has_any=False)
+            return Range(1.0, 1.0, None, None, has_any=False)
         now = int(np.argmin(np.abs(_SHIFTS)))
         start = now if holds[now] else int(np.flatnonzero(holds)[np.argmin(
             np.abs(np.flatnonzero(holds) - now))])  # fmt: skip
@@ -193,8 +201,8 @@ class Learned:
         winners = scores.argmax(axis=1)
         has_low, has_high = first > 0, last < holds.size - 1
         return Range(
-            float(factor[first]) if has_low else None,
-            float(factor[last]) if has_high else None,
+            float(factor[first]),
+            float(factor[last]),
             int(winners[first - 1]) if has_low else None,
             int(winners[last + 1]) if has_high else None,
             has_any=True,

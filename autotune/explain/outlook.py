@@ -233,7 +233,7 @@ def holds_for(subject: Subject, model: Learned | None) -> Finding | None:
     if model is None or length is None or len(model.kept) < 2:
         return None
     found = model.holds_for(subject.flags)
-    if found is None:
+    if found is None or not subject.standing.feasible:
         return None
     if not found.has_any:
         text = (
@@ -242,37 +242,29 @@ def holds_for(subject: Subject, model: Learned | None) -> Finding | None:
         )
         return Finding("holds_for", "Holds", text, {}, "never")
     ceiling = float(ceiling_of(subject) or math.inf)
-    figures = _ends(found, length.value, ceiling)
-    text = f"{_range_in_words(subject, figures)} (model; measured: {length.value:.2f})"
+    low, high = (
+        Figure(min(max(1.0, factor * length.value), ceiling), "tokens", "model")
+        for factor in (found.low, found.high)
+    )
+    text = (
+        f"These flags are the best of those measured {_range_in_words(found, low, high)} (model; "
+    )
+    text += f"measured: {length.value:.2f})"
     for place, side in ((found.below, "below"), (found.above, "above")):
         if place is not None:
             winner = model.kept[place]
             text += f"; {side} that, trial {winner.number}{in_brackets(winner.flags)} wins"
     text += ". Acceptance was made easier and harder for all measured configurations alike."
-    inside = all(
-        (length.value >= figures["low"].value if "low" in figures else True,
-         length.value <= figures["high"].value if "high" in figures else True)
-    )  # fmt: skip
-    return Finding("holds_for", "Holds", text, figures, "holds" if inside else "does_not_hold")
+    inside = low.value <= length.value <= high.value
+    verdict = "holds" if inside else "does_not_hold"
+    return Finding("holds_for", "Holds", text, {"low": low, "high": high}, verdict)
 
 
-def _ends(found: Range, length: float, ceiling: float) -> dict[str, Figure]:
-    """The ends as accept lengths of these flags, within what a pass can yield."""
-    ends = {"low": found.low, "high": found.high}
-    return {
-        name: Figure(min(max(1.0, factor * length), ceiling), "tokens", "model")
-        for name, factor in ends.items()
-        if factor is not None
-    }
-
-
-def _range_in_words(subject: Subject, figures: dict[str, Figure]) -> str:
-    own = "These flags are the best of those measured"
-    low, high = figures.get("low"), figures.get("high")
-    if low is not None and high is not None:
-        return f"{own} while their accept length is between {low.value:.2f} and {high.value:.2f}"
-    if low is not None:
-        return f"{own} while their accept length is {low.value:.2f} or more"
-    if high is not None:
-        return f"{own} while their accept length is {high.value:.2f} or less"
-    return f"{own} at any accept length"
+def _range_in_words(found: Range, low: Figure, high: Figure) -> str:
+    if found.below is not None and found.above is not None:
+        return f"while their accept length is between {low.value:.2f} and {high.value:.2f}"
+    if found.below is not None:
+        return f"while their accept length is {low.value:.2f} or more"
+    if found.above is not None:
+        return f"while their accept length is {high.value:.2f} or less"
+    return f"at every accept length that was looked at, {low.value:.2f} to {high.value:.2f}"

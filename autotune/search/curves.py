@@ -84,6 +84,7 @@ def effects(
     records: Sequence[TrialRecord], space: SearchSpace, objective: Objective, around: Flags
 ) -> list[Effect]:
     """Each searched flag moved alone from ``around``; empty where nothing was measured."""
+    around = {name: around[name] for name in space.names if name in around}
     known = _knowledge(records, space, objective)
     if known is None or any(name not in around for name in space.parameters):
         return []
