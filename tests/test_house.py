@@ -37,14 +37,15 @@ MAY_IMPORT = {
     "report": {"core", "space", "engine", "search", "study"},
     "export": {"core", "space", "engine", "study"},
     "explain": {"core", "space", "engine", "search", "study"},
-    "dashboard": {"core", "space", "study"},
+    "dashboard": {"core", "space", "study", "report"},
     "cli": {
         "core", "space", "workload", "measure", "engine", "search", "study", "report", "export",
         "explain", "dashboard",
     },
 }  # fmt: skip
 READING_SIDE = {
-    f"autotune.study.{name}" for name in ("reading", "store", "budget", "words", "verdict")
+    f"autotune.study.{name}"
+    for name in ("reading", "store", "budget", "choice", "words", "verdict", "artifacts")
 }
 THE_COMMAND = {
     f"autotune.engine.sglang.{name}"

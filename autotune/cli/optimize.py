@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 )
 @click.option("--exhaust", is_flag=True, default=None, help="Use all launches, do not stop early.")
 @click.option("--without-off", is_flag=True, default=None, help="No launch without speculation.")
+@click.option(
+    "--confirm", type=int, metavar="N", help="Fresh launches of winner and baseline at the end [2]."
+)
+@click.option("--no-confirm", is_flag=True, help="No fresh launches at the end.")
+@click.option("--finalists", type=int, metavar="N", help="Configurations to confirm [1].")
 @click.option("--latency-concurrency", type=int, metavar="C", help="Requests in flight [1].")
 @click.option("--serving-concurrency", metavar="C,C", help="Requests in flight [16,32].")
 @click.option("--slo", multiple=True, metavar="'M<=X'", help="Limit, such as 'ttft_p95_s<=0.5'.")
@@ -64,6 +69,7 @@ def command(
     config: Path | None,
     dry_run: bool,
     print_config: bool,
+    no_confirm: bool,
     as_json: bool,
     time_s: str | None,
     serving_concurrency: str | None,
@@ -82,6 +88,10 @@ def command(
         given["serving_concurrency"] = parse_concurrencies(
             serving_concurrency, "--serving-concurrency"
         )
+    if no_confirm:
+        if given["confirm"]:
+            raise click.UsageError("--confirm and --no-confirm exclude each other")
+        given["confirm"] = 0
     resolved = resolve(given | {"command": command_words}, config)
     if print_config:
         _print_config(resolved.config, resolved.origins)
@@ -136,6 +146,8 @@ def _introduce(campaign: Campaign) -> None:
     n_trials = f"up to {config.trials} launches"
     if campaign.n_done:
         n_trials += f", {campaign.n_done} done before"
+    if config.confirm:
+        n_trials += f", then {campaign.n_to_confirm} to confirm the best"
     click.echo(
         f"space {space.name}: {space.size:,} legal configurations of {space.raw_size:,} · "
         f"{n_trials}\n",
@@ -146,8 +158,9 @@ def _introduce(campaign: Campaign) -> None:
 def _tune(campaign: Campaign) -> str:
     from autotune.cli.progress import LiveProgress, PlainProgress, is_animated
     from autotune.cli.table import TrialTable
+    from autotune.dashboard.keeper import NoteKeeper
 
-    config = campaign.config
+    config, keeper = campaign.config, NoteKeeper(campaign.store)
     table = TrialTable(campaign.space.names, config.latency_concurrency, config.serving_concurrency)
     progress = LiveProgress(table) if is_animated() else PlainProgress(table)
 
@@ -155,6 +168,7 @@ def _tune(campaign: Campaign) -> str:
         # Nobody watches any more (a closed terminal, ``| head``): no reason to lose a study.
         with suppress(OSError):
             progress(event)
+        keeper(event)
 
     try:
         with progress:
@@ -190,7 +204,7 @@ def _finish(campaign: Campaign, reason: str, as_json: bool) -> None:
 
     view = read_study(campaign.store.name, storage=campaign.store.location)
     if as_json:
-        options.print_json(view.ranking.to_dict(view.name) | {"stopped": reason})
+        options.print_json(options.document(view) | {"stopped": reason})
     else:
         click.echo(summary(view, reason))
     if view.ranking.best is None:

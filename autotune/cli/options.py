@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from autotune.study.reading import StudyView
 
 study = click.option("--study", metavar="NAME", help="Study to read; default: the newest one.")
 runs_on = click.option(
     "--on", "runs_on", metavar="ssh://HOST", help="Run the servers on another machine."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+def document(view: StudyView) -> dict[str, Any]:
+    """A study as ``autotune pareto --json`` tells it."""
+    told = view.ranking.to_dict(view.name)
+    if view.confirmation is not None:
+        from autotune.study.confirmation import to_dict
+
+        told["confirmation"] = to_dict(view.confirmation)
+    return told
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 (any JSON value)

@@ -26,7 +26,7 @@ def command(study: str | None, weight: str | None, as_json: bool) -> None:
     view = read_study(study, objective=parse_weight(weight) if weight else None)
     ranking = view.ranking
     if as_json:
-        options.print_json(ranking.to_dict(view.name))
+        options.print_json(options.document(view))
         return
     click.echo(f"study {view.name} · objective {ranking.objective.describe()}\n")
     for line in front_table(view, ranking):

@@ -14,6 +14,7 @@ import click
 
 from autotune.cli.table import TrialTable
 from autotune.events import (
+    ConfirmStarted,
     Event,
     Listener,
     PhaseMeasured,
@@ -66,6 +67,8 @@ class PlainProgress:
                     flags = "the command without speculation"
                 why = f" ({event.reason})" if event.reason else ""
                 return f"{stamp} trial {event.number}: {flags or 'the command as it is'}{why}"
+            case ConfirmStarted():
+                return f"{stamp} {_to_confirm(event)}"
             case StageReached() if event.text:
                 return f"{stamp} trial {event.number}: {event.text}"
             case PhaseMeasured():
@@ -107,6 +110,10 @@ class LiveProgress:
 
     def __call__(self, event: Event) -> None:
         match event:
+            case ConfirmStarted():
+                self._outlook = ""
+                assert self._live is not None
+                self._live.console.print(_to_confirm(event), style="bold", markup=False)
             case TrialStarted():
                 self._lead = self.table.lead(event.number, event.flags)
                 self._began, self._share, self._doing = time.monotonic(), None, "launching"
@@ -178,6 +185,16 @@ def _phase(event: PhaseMeasured) -> str:
 def _bar(share: float) -> str:
     full = round(_BAR * min(1.0, share))
     return f"[cyan]{'━' * full}[/][dim]{'━' * (_BAR - full)}[/] {share:4.0%}  "
+
+
+def _to_confirm(event: ConfirmStarted) -> str:
+    """What comes after the search, and how long it will take."""
+    n = event.n_launches
+    about = f", about {words.duration(event.left_s)}" if event.left_s else ""
+    return (
+        f"to confirm: {n} fresh launch{'' if n == 1 else 'es'} in turns with your flags, "
+        f"on prompts new to the search{about}"
+    )
 
 
 def _outlook(event: TrialEnded) -> str:

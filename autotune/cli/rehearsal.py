@@ -60,6 +60,8 @@ def document(campaign: Campaign) -> dict[str, Any]:
             "each_s": guess.each_s,
             "total_s": guess.total_s,
             "origin": guess.origin,
+            "n_confirm": guess.n_confirm,
+            "confirm_s": guess.confirm_s,
         },
     }
 
@@ -84,7 +86,9 @@ def _masked(campaign: Campaign) -> str:
 def _time(guess: Estimate) -> str:
     s = "" if guess.n_launches == 1 else "es"
     limit = ", as --time allows" if guess.limit_s == guess.total_s else ""
+    n = guess.n_confirm
+    then = f"\nthen {n} to confirm the best, {words.duration(guess.confirm_s)} more" if n else ""
     return (
         f"{guess.n_launches} launch{s} to come, at most {words.duration(guess.total_s)}{limit}: "
-        f"{words.duration(guess.each_s)} each ({guess.origin})"
+        f"{words.duration(guess.each_s)} each ({guess.origin}){then}"
     )

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 @options.as_json
 def command(study: str | None, as_json: bool) -> None:
     """Trials and feasible front of a study, with intervals and the change against the baseline."""
-    from autotune.cli.summary import front_table, table_of
+    from autotune.cli.summary import confirm_table, front_table, table_of
     from autotune.study.reading import read_study
 
     view = read_study(study)
     ranking = view.ranking
     if as_json:
         trials = [record.to_dict() for record in view.records]
-        options.print_json(ranking.to_dict(view.name) | {"trials": trials})
+        fresh = [launch.record.to_dict() for launch in view.confirm_launches]
+        more = {"trials": trials} | ({"confirm_launches": fresh} if fresh else {})
+        options.print_json(options.document(view) | more)
         return
     simulated = " · SIMULATED numbers" if view.is_simulated else ""
     faked = " · FAKED accept length" if view.fakes_acceptance else ""
@@ -40,6 +42,8 @@ def command(study: str | None, as_json: bool) -> None:
         click.echo(table.row(record, standing.gain_vs_baseline_pct if standing else None))
     click.echo()
     for line in front_table(view, ranking):
+        click.echo(line)
+    for line in confirm_table(view):
         click.echo(line)
     click.echo("".join(f"\n{line}" for line in _cautions(view)), nl=False)
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from autotune.cli.table import TrialTable
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Phase, TrialRecord
+from autotune.study import words
 from autotune.study.budget import gpu_hours, settled
+from autotune.study.confirmation import Finalist
 from autotune.study.reading import StudyView
-from autotune.study.verdict import off_wins
+from autotune.study.verdict import confirmed, off_wins
 
 _INDENT = " " * 9
 
@@ -32,6 +34,10 @@ def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
     """The feasible front, fastest first, and the baseline where it is not on it."""
     table = table_of(view)
     n = len(ranking.front)
+    if n == 0:
+        nothing = "no configuration meets the constraints"
+        yield f"Front    none: {nothing if ranking.standings else 'no trial carries a value'}"
+        return
     yield f"Front    {n} configuration{'s' if n != 1 else ''} that no other beats at both goals"
     yield table.header()
     shown = list(ranking.front)
@@ -39,6 +45,21 @@ def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
         shown.append(ranking.baseline)
     for standing in shown:
         yield _row(view, table, ranking, standing)
+
+
+def confirm_table(view: StudyView) -> Iterator[str]:
+    """The fresh launches, in the order in which they were made, and their verdict."""
+    if not view.confirm_launches:
+        return
+    table = table_of(view)
+    yield ""
+    yield "Confirm  fresh launches in turns, on prompts new to the search"
+    yield table.header()
+    for launch in view.confirm_launches:
+        yield table.row(launch.record, None)
+    if view.confirmation is not None:
+        told = confirmed(view.confirmation, view.objective)
+        yield f"{told.title:9}{told.text}"
 
 
 def table_of(view: StudyView) -> TrialTable:
@@ -64,17 +85,18 @@ def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]
     if off is not None:
         yield f"Off      {off}"
     measured = view.record(best.trial).versions.get("sglang", "")
-    words = view.command.for_version(measured).words_for(best.flags)
-    yield f"Use      {shlex.join(words)}"
-    base = ranking.baseline
-    if base is None or base is best:
+    flags = view.command.for_version(measured).words_for(best.flags)
+    yield f"Use      {shlex.join(flags)}"
+    base, confirmation = ranking.baseline, view.confirmation
+    if confirmation is not None:
+        told = confirmed(confirmation, ranking.objective)
+        yield f"{told.title:9}{told.text}"
+    elif base is None or base is best:
         yield "Better   nothing measured beats the flags you came with"
     else:
         yield _gain_in_words(ranking, best)
-        yield _INDENT + _change("one agent turn", "s", base.latency_s.value, best.latency_s.value)
-        yield _INDENT + _change(
-            _serving(view), "tok/s", base.throughput_tok_s.value, best.throughput_tok_s.value
-        )
+    if base is not None and base is not best:
+        yield from _changes(view, ranking, base, best)
         why = _why(view.record(base.trial), view.record(best.trial))
         if why:
             yield f"Seen     {why}"
@@ -82,6 +104,27 @@ def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]
         yield _INDENT + "SIMULATED: these numbers come from the simulated server"
     if view.fakes_acceptance:
         yield _INDENT + "FAKED: SGLANG_SIMULATE_ACC_LEN set the accept length, not the draft model"
+
+
+def _changes(view: StudyView, ranking: Ranking, base: Standing, best: Standing) -> Iterator[str]:
+    """Both values before and after; of fresh launches where there are some."""
+    confirmation = view.confirmation
+    sides: tuple[Standing | Finalist, ...] = (base, best)
+    if confirmation is not None and confirmation.subject.trial == best.trial:
+        sides = confirmation.baseline, confirmation.subject
+    before, after = sides
+    if before.latency_s and after.latency_s and before.throughput_tok_s and after.throughput_tok_s:
+        yield _INDENT + _change(
+            "one agent turn", "s", before.latency_s.value, after.latency_s.value
+        )
+        yield _INDENT + _change(
+            _serving(view), "tok/s", before.throughput_tok_s.value, after.throughput_tok_s.value
+        )
+    if confirmation is not None:
+        gain, error = words.gain(best.gain_vs_baseline_pct), ranking.gain_error_pct(best)
+        n = len(best.trials)
+        launches = f"{n} launch{'es' if n > 1 else ''}"
+        yield _INDENT + f"on prompts new to the search; in it: {gain} ± {error:.1f}, on {launches}"
 
 
 def _gain_in_words(ranking: Ranking, best: Standing) -> str:
@@ -133,6 +176,10 @@ def _stopped(view: StudyView, reason: str) -> Iterator[str]:
     failed = f", {n_failed} of them failed" if n_failed else ""
     n_launches = len(settled(view.records))
     yield f"Stopped  after {n_launches} launches{failed}, {minutes:.0f} {kind}: {reason}"
+    fresh = settled([launch.record for launch in view.confirm_launches])
+    if fresh:
+        minutes = gpu_hours(fresh) * 60
+        yield _INDENT + f"then {len(fresh)} to confirm, {minutes:.0f} {kind}"
 
 
 def _next_commands(view: StudyView) -> Iterator[str]:

@@ -24,7 +24,7 @@ class TrialTable:
     latency: int
     serving: Sequence[int]
 
-    _WIDTHS = (18, 22, 13, 7, 8)
+    _WIDTHS = (18, 22, 15, 8, 8)
 
     def header(self) -> str:
         titles = ["#", *(words.short(name) for name in self.flags), f"one turn, C={self.latency}"]
@@ -72,6 +72,8 @@ class TrialTable:
         if record.role == "baseline":
             return "baseline"
         text = "" if gain_pct is None else words.gain(gain_pct)
+        if record.role == "confirm":
+            return "confirm"
         if record.role == "reference":
             return f"{text} off".lstrip()
         return text + (" (SLO)" if record.status == "infeasible" else "")

@@ -21,8 +21,9 @@ Flags = Mapping[str, FlagValue]
 
 Status = Literal["complete", "failed", "infeasible"]
 Role = Literal["latency", "serving"]
-TrialRole = Literal["search", "baseline", "replicate", "reference"]
-"""Why it was launched. ``reference``: speculation off, outside the searched space, to compare."""
+TrialRole = Literal["search", "baseline", "replicate", "reference", "confirm"]
+"""Why it was launched. ``reference``: speculation off, outside the searched space, to compare.
+``confirm``: a finalist or the baseline once more after the search, on prompts new to it."""
 
 
 class FailureKind(StrEnum):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,14 +39,10 @@ from autotune.space import SearchSpace, load_space
 from autotune.space.rules import DRAFT, TOPK, TREE_FLAGS
 from autotune.space.server_rules import ADAPTIVE, ALGORITHM, TREE_ALGORITHMS
 from autotune.study.budget import Budget, StopRule, settled
-from autotune.study.config import (
-    SIMULATED_HERE,
-    RunConfig,
-    check_same,
-    from_yaml,
-    load_objective,
-    to_yaml,
-)
+from autotune.study.config import RunConfig, check_same, from_yaml, load_objective, to_yaml
+from autotune.study.config_check import SIMULATED_HERE
+from autotune.study.confirm import ConfirmPlan, ConfirmStage
+from autotune.study.confirmation import Confirmation
 from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
 from autotune.study.reference import MIN_TRIALS, Reference, reference_for
@@ -147,6 +145,11 @@ class Campaign:
         return len(settled(self.records))
 
     @property
+    def n_to_confirm(self) -> int:
+        """Launches that the confirm stage makes, if the search finds anything to confirm."""
+        return self.config.confirm * (1 + self.config.finalists)
+
+    @property
     def reference(self) -> Reference | None:
         """How speculation is switched off to compare; None: it is not."""
         if self.config.without_off or self.config.trials < MIN_TRIALS:
@@ -163,18 +166,48 @@ class Campaign:
         return sampler_named(config.sampler, self.space, self.objective, seed=config.seed)
 
     def run(self, listener: Listener = ignore) -> str:
-        """Tunes; returns why it stopped.
+        """Tunes, then confirms what it found; returns why it stopped to search.
 
         Raises:
             LaunchError: the launch command does not exist, or the baseline cannot start.
             StudyError: another process tunes this study.
             Interrupted: a signal came.
         """
+        with self._tuning(listener) as tuner:
+            reason = tuner.run()
+            self._confirm(tuner)
+            return reason
+
+    def confirm(self, listener: Listener = ignore) -> Confirmation | None:
+        """Confirms what an existing study recommends; None: it recommends the baseline, or nothing.
+
+        Raises:
+            LaunchError: the launch command does not exist.
+            StudyError: another process tunes this study.
+            Interrupted: a signal came.
+        """
+        with self._tuning(listener) as tuner:
+            tuner.resume()
+            return self._confirm(tuner)
+
+    @contextmanager
+    def _tuning(self, listener: Listener) -> Iterator[Tuner]:
         if self.engine.place.is_here:
             _check_runs(self.engine.command)
         interrupts = Interrupts()
         with interrupts.active(), self.store.exclusive():
-            return self._tuner(interrupts, listener).run()
+            yield self._tuner(interrupts, listener)
+
+    def _confirm(self, tuner: Tuner) -> Confirmation | None:
+        config = self.config
+        plan = ConfirmPlan.of(tuner.ranking(), config.confirm, config.finalists)
+        if plan is None:
+            return None
+        evaluator = replace(tuner.evaluator, workload=self.workload.held_out())
+        stage = ConfirmStage(
+            plan, tuner.launcher, evaluator, self.objective, self.baseline, tuner.records
+        )
+        return stage.run()
 
     def _tuner(self, interrupts: Interrupts, listener: Listener) -> Tuner:
         sampler, reference = self.sampler(), self.reference

@@ -17,13 +17,12 @@ from typing import Any
 
 import yaml
 
-from autotune.core.objective import PRESETS, Objective, objective_named, parse_slo
+from autotune.core.objective import Objective, objective_named
 from autotune.errors import ConfigError, StudyError
 from autotune.space.yaml_lines import Located, read_yaml
+from autotune.study.config_check import check_config
 
 STUDY_FILE = Path("autotune.yaml")
-SIMULATED_HERE = "the simulated server runs on this machine only: leave --on out"
-ENGINES = ("sglang", "simulated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,8 @@ class RunConfig:
         warm_start: a study, a CSV file or ``recipes`` to start from; None: from nothing.
         exhaust: use all launches, whatever the model expects of them.
         without_off: do not launch without speculation to compare.
+        confirm: fresh launches of each finalist and of the baseline after the search; 0: none.
+        finalists: configurations to confirm: what the search recommends, then the runners-up.
         allow_simulated_acceptance: tune a server that fakes its accept length all the same.
     """
 
@@ -71,6 +72,8 @@ class RunConfig:
     warm_start: str | None = None
     exhaust: bool = False
     without_off: bool = False
+    confirm: int = 2
+    finalists: int = 1
     allow_simulated_acceptance: bool = False
     runs_on: str | None = None
     command: tuple[str, ...] = ()
@@ -112,7 +115,7 @@ def resolve(options: Mapping[str, Any], study_file: Path | None) -> Resolved:
         engine = "sglang" if config.command else "simulated"
         config = _replaced(config, engine=engine)
         origins["engine"] = "a launch command is given" if config.command else "no launch command"
-    _check(config)
+    check_config(config)
     return Resolved(config, origins)
 
 
@@ -154,6 +157,7 @@ def parse_weight(text: str) -> Objective:
 _MAY_CHANGE = (
     "trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "stall_timeout_s",
     "trial_timeout_s", "study", "sampler", "target_gain", "patience", "exhaust", "without_off",
+    "confirm", "finalists",
 )  # fmt: skip
 
 
@@ -173,7 +177,7 @@ def from_yaml(path: Path) -> RunConfig:
         config = RunConfig(**{name: value for name, (value, _) in _from_file(path).items()})
         if not config.command:
             raise ConfigError("it has no command")
-        _check(config)
+        check_config(config)
     except ConfigError as error:
         reason = error.message.removeprefix(f"{path}, ").removeprefix(f"{path}: ")
         raise StudyError(
@@ -335,6 +339,8 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "warm_start": _text,
     "exhaust": _switch,
     "without_off": _switch,
+    "confirm": _integer,
+    "finalists": _integer,
     "allow_simulated_acceptance": _switch,
     "runs_on": _text,
     "command": _words,
@@ -344,51 +350,3 @@ _LISTS = ("serving_concurrency", "slo", "command")
 
 def _replaced(config: RunConfig, **changes: Any) -> RunConfig:  # noqa: ANN401
     return RunConfig(**(asdict(config) | changes))
-
-
-def _check_stop(config: RunConfig) -> None:
-    if config.target_gain is not None and not 0 < config.target_gain < math.inf:
-        raise ConfigError(f"target_gain is {config.target_gain:g} %, and it must be above 0")
-    if config.patience is not None and config.patience < 1:
-        raise ConfigError(f"patience is {config.patience}, and it must be at least 1")
-    if config.exhaust and (config.target_gain is not None or config.patience is not None):
-        raise ConfigError("exhaust uses all launches: leave target_gain and patience out")
-
-
-def _check(config: RunConfig) -> None:
-    if config.engine not in ENGINES:
-        raise ConfigError(f"engine {config.engine!r} is not one of: {', '.join(ENGINES)}")
-    if config.engine == "sglang" and not config.command:
-        raise ConfigError(
-            "the sglang engine needs a launch command",
-            hint="put it last: autotune optimize ... -- python -m sglang.launch_server ...",
-        )
-    if config.scenario is not None and config.engine != "simulated":
-        raise ConfigError("a scenario belongs to the simulated engine: add --engine simulated")
-    if config.runs_on is not None and config.engine == "simulated":
-        raise ConfigError(SIMULATED_HERE)
-    if config.trials < 1:
-        raise ConfigError(f"trials is {config.trials}, and a study needs at least one")
-    if config.seed < 0:
-        raise ConfigError(f"seed is {config.seed}, and it cannot be negative")
-    if config.gpu_hours is not None and not 0 < config.gpu_hours < math.inf:
-        raise ConfigError(f"gpu_hours is {config.gpu_hours:g}, and it must be a number above 0")
-    _check_stop(config)
-    if config.latency_concurrency < 1:
-        raise ConfigError(
-            f"latency concurrency is {config.latency_concurrency}, and a study needs at least 1"
-        )
-    if min(config.serving_concurrency) <= config.latency_concurrency:
-        raise ConfigError(
-            f"serving concurrency {min(config.serving_concurrency)} must be above the latency "
-            f"concurrency {config.latency_concurrency}"
-        )
-    if config.objective in PRESETS or not config.objective.endswith((".yaml", ".yml")):
-        objective_named(config.objective)
-    loads = (config.latency_concurrency, *config.serving_concurrency)
-    for slo in map(parse_slo, config.slo):
-        if slo.concurrency is not None and slo.concurrency not in loads:
-            measured = " and ".join(f"C={load}" for load in loads)
-            raise ConfigError(
-                f"SLO {slo.text!r}: C={slo.concurrency} is not measured, only {measured}"
-            )

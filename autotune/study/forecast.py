@@ -50,13 +50,20 @@ class Estimate:
         n_launches: still to come.
         each_s: wall seconds of one.
         origin: where ``each_s`` comes from, in words.
-        limit_s: wall seconds that the run may take (``--time``); None: no limit.
+        limit_s: wall seconds that the search may take (``--time``); None: no limit.
+        n_confirm: launches that a confirm stage makes after the search.
     """
 
     n_launches: int
     each_s: float
     origin: str
     limit_s: float | None
+    n_confirm: int = 0
+
+    @property
+    def confirm_s(self) -> float:
+        """Wall seconds of the confirm stage, beyond the limit."""
+        return self.n_confirm * self.each_s
 
     @property
     def total_s(self) -> float:
@@ -73,7 +80,7 @@ def estimate(campaign: Campaign) -> Estimate:
     if known:
         s = "" if len(known) == 1 else "es"
         origin = f"the mean of {len(known)} earlier launch{s} of this study"
-        return Estimate(n_left, fmean(known), origin, config.time_s)
+        return Estimate(n_left, fmean(known), origin, config.time_s, campaign.n_to_confirm)
     phases_s = PHASE_S * (1 + len(config.serving_concurrency))
     if config.engine == "simulated":
         each_s = _SIMULATED_START_S + phases_s / campaign.engine.time_scale(None)
@@ -85,7 +92,7 @@ def estimate(campaign: Campaign) -> Estimate:
             f"and stop, {PHASE_S / 60:.0f} min for each of "
             f"{1 + len(config.serving_concurrency)} loads"
         )
-    return Estimate(n_left, each_s, origin, config.time_s)
+    return Estimate(n_left, each_s, origin, config.time_s, campaign.n_to_confirm)
 
 
 def planned(campaign: Campaign) -> list[Planned]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import optuna
@@ -16,6 +16,7 @@ from autotune.engine.sglang.environment import EFFECTIVE_FAKE
 from autotune.errors import StudyError
 from autotune.study.choice import Choice
 from autotune.study.config import RunConfig, from_yaml, load_objective
+from autotune.study.confirmation import Confirmation, ConfirmLaunch
 from autotune.study.store import MASK, STUDIES, StudyStore, find_study, masked
 
 
@@ -25,7 +26,10 @@ class StudyView:
 
     Attributes:
         command: the base launch command, secrets masked.
+        records: of the search.
         choice: what the study recommended after its last launch; None: an older study.
+        confirm_launches: launches of confirm stages, on prompts that the search has not seen.
+        found: by the last confirm stage, whatever it was about; see ``confirmation``.
     """
 
     name: str
@@ -35,13 +39,28 @@ class StudyView:
     command: LaunchCommand
     records: tuple[TrialRecord, ...]
     choice: Choice | None = None
+    confirm_launches: tuple[ConfirmLaunch, ...] = ()
+    found: Confirmation | None = None
 
     @property
-    def ranking(self) -> Ranking:
-        """The standings; the best is what the study recommends, where that holds here."""
+    def searched(self) -> Ranking:
+        """The standings; the best is what the search recommends, where that holds here."""
         choice = self.choice
         holds = choice is not None and choice.holds_for(self.records, self.objective)
         return rank(self.records, self.objective, choice.trial if choice and holds else None)
+
+    @property
+    def ranking(self) -> Ranking:
+        """The standings; the best is what the confirm stage left standing, where there was one."""
+        confirmation, searched = self.confirmation, self.searched
+        return searched if confirmation is None else replace(searched, chosen=confirmation.use)
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """What fresh launches say of the recommendation; None: nothing, or of an earlier one."""
+        best, found = self.searched.best, self.found
+        is_about_it = best is not None and found and found.holds_for(best.trial, self.objective)
+        return found if is_about_it else None
 
     @property
     def is_simulated(self) -> bool:
@@ -58,7 +77,7 @@ class StudyView:
         Raises:
             StudyError: the study has no such trial.
         """
-        for record in self.records:
+        for record in (*self.records, *(launch.record for launch in self.confirm_launches)):
             if record.number == number:
                 return record
         numbers = [record.number for record in self.records]
@@ -131,4 +150,6 @@ def view_of(
         command=LaunchCommand.parse(config.command),
         records=tuple(store.records(study)),
         choice=store.choice(study),
+        confirm_launches=tuple(store.confirm_launches(study)),
+        found=store.confirmation(study),
     )

@@ -30,12 +30,21 @@ from autotune.core.trial import (
     Flags,
     Interval,
     TrialRecord,
+    TrialRole,
     record_from,
     record_from_json,
 )
 from autotune.errors import StudyError, UsageError, nearest
 from autotune.study import artifacts
 from autotune.study.choice import ATTRIBUTE, Choice, choice_from
+from autotune.study.confirmation import ATTRIBUTE as CONFIRMATION
+from autotune.study.confirmation import (
+    PLACE,
+    Confirmation,
+    ConfirmLaunch,
+    confirmation_from,
+    place_from,
+)
 from autotune.study.journal import drop_unfinished_line, open_journal
 
 STUDIES = Path("studies")
@@ -197,6 +206,14 @@ class StudyStore:
         """Stores what the study recommends now."""
         study.set_user_attr(ATTRIBUTE, msgspec.to_builtins(choice))
 
+    def confirmation(self, study: optuna.Study) -> Confirmation | None:
+        """What the confirm stage found so far; see ``Confirmation.holds_for``."""
+        return confirmation_from(study.user_attrs.get(CONFIRMATION))
+
+    def keep_confirmation(self, study: optuna.Study, confirmation: Confirmation) -> None:
+        """Stores what the confirm stage has found so far."""
+        study.set_user_attr(CONFIRMATION, msgspec.to_builtins(confirmation))
+
     # ---- records ------------------------------------------------------------------------------
 
     def trial_directory(self, number: int) -> Path:
@@ -243,9 +260,23 @@ class StudyStore:
         draft.replace(directory / "record.json")
 
     def records(self, study: optuna.Study) -> list[TrialRecord]:
-        """All records of the study, by trial number."""
-        found = (record_from(t.user_attrs.get("record")) for t in study.get_trials(deepcopy=False))
-        return [record for record in found if record is not None]
+        """All records of the search, by trial number; confirm launches are none of it."""
+        return [r for _, r in self._all_records(study) if r.role != "confirm"]
+
+    def confirm_launches(self, study: optuna.Study) -> list[ConfirmLaunch]:
+        """The launches of confirm stages, in the order in which they were made."""
+        found = []
+        for trial, record in self._all_records(study):
+            place = place_from(trial.user_attrs.get(PLACE))
+            if record.role == "confirm" and place is not None:
+                found.append(ConfirmLaunch(place, record))
+        return found
+
+    def _all_records(self, study: optuna.Study) -> Iterator[tuple[FrozenTrial, TrialRecord]]:
+        for trial in study.get_trials(deepcopy=False):
+            record = record_from(trial.user_attrs.get("record"))
+            if record is not None:
+                yield trial, record
 
     def close_stale(self, study: optuna.Study) -> list[TrialRecord]:
         """Closes the trials that a dead tuner left running. Call it only inside ``exclusive``.
@@ -257,7 +288,9 @@ class StudyStore:
             record = self._left_by(frozen)
             if record is None:
                 flags = frozen.user_attrs.get("flags", {})
-                record = interrupted_record(frozen.number, flags, "the tuner ended without a word")
+                role = frozen.user_attrs.get("role", "search")
+                cause = "the tuner ended without a word"
+                record = interrupted_record(frozen.number, flags, cause, role)
                 self.write_record(record)
             self._close(study, frozen.number, frozen._trial_id, record)
             closed.append(record)
@@ -284,12 +317,16 @@ def _make_folder(path: Path) -> None:
         raise StudyError(f"the folder {path} cannot be made: {error.strerror}") from None
 
 
-def interrupted_record(number: int, flags: Flags, evidence: str) -> TrialRecord:
+def interrupted_record(
+    number: int, flags: Flags, evidence: str, role: TrialRole = "search"
+) -> TrialRecord:
     """The record of a trial that was cut off; its flags will be launched again."""
     failure = Failure(
         FailureKind.INTERRUPTED, "serving", evidence, "run the same command again: it goes on here"
     )
-    return TrialRecord(number=number, status="failed", flags=dict(flags), failure=failure)
+    return TrialRecord(
+        number=number, status="failed", flags=dict(flags), failure=failure, role=role
+    )
 
 
 def _headline(record: TrialRecord) -> Mapping[str, Any]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import optuna
-from optuna.trial import TrialState
 
 from autotune.core.objective import Objective
 from autotune.core.ranking import Ranking, Standing, flag_key, rank
@@ -22,10 +22,9 @@ from autotune.core.trial import (
     Flags,
     Phase,
     TrialRecord,
-    TrialRole,
 )
 from autotune.errors import Interrupted, LaunchError
-from autotune.events import Listener, StudyEnded, TrialEnded, TrialStarted
+from autotune.events import Listener, StudyEnded, TrialEnded
 from autotune.search import Proposer, RandomSampler, SpaceExhausted, recommend
 from autotune.space import SearchSpace
 from autotune.study.agenda import due, is_used_up, measured_baseline
@@ -33,24 +32,15 @@ from autotune.study.budget import Budget, StopRule, settled
 from autotune.study.choice import Choice
 from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
+from autotune.study.launcher import Launcher, Proposal
 from autotune.study.reference import is_measured
-from autotune.study.store import StudyStore, interrupted_record
+from autotune.study.store import StudyStore
 
 CONTENDER_GAP = 0.05
 """Configurations whose score is within 5 % of the best may yet be the best: launches of the same
 flags differ by up to 7 % (repeats published for one H100 configuration)."""
 MAX_LAUNCHES = 3
 """Launches of one configuration at most; more of them teach less than other configurations."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What to launch next, and why."""
-
-    flags: Flags
-    role: TrialRole
-    reason: str
-    trial: optuna.trial.Trial
 
 
 @dataclass(slots=True)
@@ -81,8 +71,10 @@ class Tuner:
     choice: Choice | None = None
     records: list[TrialRecord] = field(default_factory=list)
     _started_mono_s: float = field(default_factory=time.monotonic)
-    _others: list[optuna.trial.Trial] = field(default_factory=list)
-    """Queued trials of somebody else that came before one of ours."""
+    launcher: Launcher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.launcher = Launcher(self.store, self.study, self.space, self.interrupts, self.listener)
 
     def run(self) -> str:
         """Tunes until a budget or the space is used up, or more would not pay; returns which.
@@ -91,9 +83,7 @@ class Tuner:
             LaunchError: the baseline cannot start, so there is nothing to compare with.
             Interrupted: a signal came; the running trial is closed and will be launched again.
         """
-        self.store.close_stale(self.study)
-        self.records = self.store.records(self.study)
-        self.choice = self.store.choice(self.study)
+        self.resume()
         try:
             reason = self._tune()
         except Interrupted:
@@ -102,6 +92,12 @@ class Tuner:
             raise
         self.listener(StudyEnded(reason))
         return reason
+
+    def resume(self) -> None:
+        """Takes up what earlier runs of the study have left."""
+        self.store.close_stale(self.study)
+        self.records = self.store.records(self.study)
+        self.choice = self.store.choice(self.study)
 
     def _tune(self) -> str:
         self._ensure_baseline()
@@ -170,9 +166,11 @@ class Tuner:
     def _ensure_baseline(self) -> None:
         if measured_baseline(self.records) is not None:
             return
-        record = self._run(self._enqueued(self.baseline, "baseline", "your own flags"))
+        record = self._run(self.launcher.enqueued(self.baseline, "baseline", "your own flags"))
         if record.failure is not None and record.failure.kind in RETRIED_ONCE:
-            again = self._enqueued(self.baseline, "baseline", f"{record.failure.kind}: once more")
+            again = self.launcher.enqueued(
+                self.baseline, "baseline", f"{record.failure.kind}: once more"
+            )
             record = self._run(again)
         if record.failure is not None:
             raise _no_point(record.failure, "the baseline carries no value")
@@ -184,12 +182,12 @@ class Tuner:
             SpaceExhausted: no configuration and no contender is left.
         """
         if self.reference is not None and not is_measured(self.records):
-            return self._enqueued(self.reference, "reference", "to compare")
-        queued = self._queued()
+            return self.launcher.enqueued(self.reference, "reference", "to compare")
+        queued = self.launcher.queued()
         if queued is not None:
             return queued
         for launch in due(self.space, self.records):
-            return self._enqueued(launch.flags, "search", launch.reason)
+            return self.launcher.enqueued(launch.flags, "search", launch.reason)
         if is_used_up(self.space, self.records):
             return self._replicate()
         try:
@@ -197,8 +195,8 @@ class Tuner:
         except SpaceExhausted:
             return self._replicate()
         if self._launches(proposed):
-            return self._enqueued(proposed, "replicate", "in doubt: measured again")
-        return self._enqueued(proposed, "search")
+            return self.launcher.enqueued(proposed, "replicate", "in doubt: measured again")
+        return self.launcher.enqueued(proposed, "search")
 
     def _proposed(self, number: int) -> Flags:
         """The sampler's proposal; one at random where it insists on flags that only fail."""
@@ -232,64 +230,32 @@ class Tuner:
         chosen = min(contenders, key=lambda s: (len(self._launches(s.flags)), -s.score))
         if len(self._launches(chosen.flags)) >= MAX_LAUNCHES:
             raise SpaceExhausted
-        return self._enqueued(chosen.flags, "replicate", "close to the best: measured again")
+        return self.launcher.enqueued(
+            chosen.flags, "replicate", "close to the best: measured again"
+        )
 
     def _contenders(self) -> list[Standing]:
         feasible = self.ranking().feasible
         return [s for s in feasible if s.score >= feasible[0].score - CONTENDER_GAP]
 
-    def _enqueued(self, flags: Flags, role: TrialRole, reason: str = "") -> Proposal:
-        """A trial with these flags; without Optuna parameters where the space lacks them."""
-        inside = self.space.contains(flags)
-        # Held back: a signal here would leave a queued trial behind, for another run to stumble on.
-        with self.interrupts.shield():
-            params = {n: flags[n] for n in self.space.parameters} if inside else {}
-            self.study.enqueue_trial(params, user_attrs={"flags": dict(flags)})
-            trial = self.study.ask()
-            while trial.user_attrs.get("flags") != flags:
-                self._others.append(trial)
-                trial = self.study.ask()
-            if inside:
-                flags = self.space.suggest(trial)
-        return Proposal(flags, role, reason, trial)
-
-    def _queued(self) -> Proposal | None:
-        """A trial that somebody else has queued in the storage, as from a notebook; None: none."""
-        with self.interrupts.shield():
-            if self._others:
-                trial = self._others.pop(0)
-            elif self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
-                trial = self.study.ask()
-            else:
-                return None
-            flags = trial.user_attrs.get("flags") or self.space.suggest(trial)
-            trial.set_user_attr("flags", dict(flags))
-        return Proposal(flags, "search", "queued by you", trial)
-
     # ---- one trial ----------------------------------------------------------------------------
 
     def _run(self, proposal: Proposal) -> TrialRecord:
-        trial, flags = proposal.trial, dict(proposal.flags)
-        self.listener(TrialStarted(trial.number, flags, proposal.role, proposal.reason))
-        directory = self.store.trial_directory(trial.number)
-        try:
-            record = self.evaluator.evaluate(
-                flags,
-                number=trial.number,
+        def measure(directory: Path) -> TrialRecord:
+            return self.evaluator.evaluate(
+                proposal.flags,
+                number=proposal.trial.number,
                 directory=directory,
                 role=proposal.role,
                 reference=self._baseline_phases(),
                 earlier=self._comparable(proposal),
             )
-        except BaseException as error:
-            cause = f"signal {error.signum}" if isinstance(error, Interrupted) else repr(error)
-            with self.interrupts.shield():
-                record = interrupted_record(trial.number, flags, cause)
-                self._keep(trial, record)
-                self._tell(record)
-            raise
-        with self.interrupts.shield():
-            self._keep(trial, record)
+
+        def cut_off(record: TrialRecord) -> None:
+            self.records.append(record)
+            self._tell(record)
+
+        record = self.launcher.launch(proposal, measure, self.records.append, cut_off)
         self._choose()
         self._tell(record)
         return record
@@ -298,10 +264,6 @@ class Tuner:
         """The records whose server need not be measured again; none where a repeat is wanted."""
         measured = any(r.objectives is not None for r in self._launches(proposal.flags))
         return () if proposal.role != "search" or measured else self._speculating()
-
-    def _keep(self, trial: optuna.trial.Trial, record: TrialRecord) -> None:
-        self.store.tell(self.study, trial, record)
-        self.records.append(record)
 
     def _tell(self, record: TrialRecord) -> None:
         ranking = self.ranking()

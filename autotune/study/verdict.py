@@ -1,14 +1,83 @@
-"""Where speculation off is faster than the flags that a study recommends."""
+"""What a study found, in sentences: whether fresh launches confirm it, and where off is faster."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from autotune.core.objective import Objective
 from autotune.core.ranking import Ranking, Standing, pool
 from autotune.core.trial import Interval, TrialRecord
 from autotune.study import words
+from autotune.study.confirmation import Confirmation
 from autotune.study.reading import StudyView
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What fresh launches say.
+
+    Attributes:
+        title: ``Better``, ``Worse``, ``Tie`` or ``Unsure``.
+        text: what follows it.
+    """
+
+    title: str
+    text: str
+
+
+def confirmed(confirmation: Confirmation, objective: Objective) -> Told:
+    """The verdict of a confirm stage."""
+    found = confirmation.subject
+    name = f"trial {found.trial}"
+    if found.gain is None:
+        title, text = "Unsure", f"{name} could not be confirmed"
+    elif confirmation.n_left:
+        n = confirmation.n_left
+        are = "launch is" if n == 1 else "launches are"
+        title = "Unsure"
+        text = f"{_gain(confirmation)} so far for {objective.name}: {n} fresh {are} still to come"
+    else:
+        title, text = _judged(confirmation, objective.name, name)
+    doubts = (*confirmation.baseline.doubts, *found.doubts)
+    return Told(title, "; ".join((text, *doubts)))
+
+
+def _judged(confirmation: Confirmation, goal: str, name: str) -> tuple[str, str]:
+    found, fresh = confirmation.subject, _fresh(confirmation)
+    keeps = confirmation.use == confirmation.baseline.trial
+    match found.verdict:
+        case "better":
+            gain = f"{found.gain_pct:.1f} % ± {found.error_pct:.1f}"
+            also = "" if found.trial == confirmation.winner else _simpler(confirmation)
+            return "Better", f"{gain} than your flags for {goal}, confirmed on {fresh}{also}"
+        case "worse":
+            return "Worse", f"{name} has {_gain(confirmation)} for {goal} on {fresh}: keep yours"
+        case "tie":
+            which = "yours are simpler: keep them" if keeps else "these are the simpler ones"
+            return "Tie", f"{name} has {_gain(confirmation)} for {goal} on {fresh}, and {which}"
+    return "Unsure", (
+        f"{_gain(confirmation)} for {goal} on {fresh}: inconclusive; "
+        f"--confirm {2 * confirmation.n_each} goes on with as many again"
+    )
+
+
+def _simpler(confirmation: Confirmation) -> str:
+    return f"; trial {confirmation.winner} is no better than these simpler flags"
+
+
+def _gain(confirmation: Confirmation) -> str:
+    found = confirmation.subject
+    return f"{words.gain(found.gain_pct)} ± {found.error_pct:.1f} against your flags"
+
+
+def _fresh(confirmation: Confirmation) -> str:
+    """On how many launches of each side."""
+    ours, theirs = len(confirmation.subject.launches), len(confirmation.baseline.launches)
+    s = "" if ours == 1 else "es"
+    beside = "beside the baseline" if ours == theirs else f"beside {theirs} of the baseline"
+    return f"{ours} fresh launch{s} {beside}"
 
 
 def off_wins(view: StudyView, ranking: Ranking) -> str | None:

@@ -102,4 +102,9 @@ def failure(record: TrialRecord) -> str:
         return "cut off: these flags are launched again when the study goes on"
     after = duration(record.timings.get("launch_s", 0.0) + record.timings.get("measure_s", 0.0))
     remedy = re.split(r"[;:]", record.failure.remedy)[0]
-    return f"failed after {after}: {_KINDS.get(kind, kind.replace('_', ' '))} · {remedy}"
+    return f"failed after {after}: {failure_kind(kind)} · {remedy}"
+
+
+def failure_kind(kind: str) -> str:
+    """A kind of failure in words."""
+    return _KINDS.get(kind, kind.replace("_", " "))

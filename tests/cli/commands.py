@@ -62,10 +62,13 @@ def optimize_words(
     trials: int = 2,
     space: str = "steps-only",
     serve: Sequence[str] | None = None,
+    confirm: int = 0,
 ) -> list[str]:
+    """By default nothing is confirmed: most tests count the launches of a search."""
     return [
         *("optimize", "--study", study, "--space", space, "--trials", str(trials)),
         *("--serving-concurrency", "16"),
+        *(("--confirm", str(confirm)) if confirm else ("--no-confirm",)),
         *more,
         "--",
         *(serve or serve_words()),
