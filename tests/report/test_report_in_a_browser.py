@@ -61,7 +61,8 @@ def test_the_front_is_the_one_that_optuna_finds_under_the_constraints(
     study = store(mixed(60), tmp_path)
     opened(page, read_study("made-up", root=tmp_path / "studies"), tmp_path)
     line = page.evaluate(
-        "(t => [...t.x].map((x, i) => [x, t.y[i]]))(document.getElementById('figure-front').data[0])"
+        "(t => [...t.x].map((x, i) => [x, t.y[i]]))"
+        "(document.getElementById('figure-front').data[0])"
     )
     assert sorted(map(tuple, line)) == sorted(tuple(t.values) for t in study.best_trials)
 
