@@ -143,6 +143,13 @@ class Ranking:
         return (self.baseline or min(self.standings, key=lambda s: s.trial)).point
 
     @property
+    def rival(self) -> str:
+        """Whom the gains are against, in words."""
+        if self.baseline is not None or not self.standings:
+            return "the baseline"
+        return f"trial {min(self.standings, key=lambda s: s.trial).trial}"
+
+    @property
     def ties(self) -> tuple[tuple[Standing, Standing], ...]:
         """Pairs of the front that the measurements cannot tell apart."""
         pairs = itertools.combinations(self.front, 2)

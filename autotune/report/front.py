@@ -46,7 +46,9 @@ def front_figure(ranking: Ranking) -> Figure:
     few = len(ranking.standings) <= _MOST_BARS
     for label, kind, members in _groups(ranking):
         if members:
-            figure.add_trace(_points(label, kind, members, with_bars=few or kind in _NAMED))
+            figure.add_trace(
+                _points(label, kind, members, with_bars=few or kind in _NAMED, rival=ranking.rival)
+            )
     label = (
         f"Pareto front: {len(front)} of {len(ranking.standings)} measured configurations, "
         "latency of one turn against serving throughput"
@@ -86,7 +88,9 @@ def _groups(ranking: Ranking) -> Iterable[tuple[str, str, list[Standing]]]:
         )
 
 
-def _points(label: str, kind: str, members: Sequence[Standing], *, with_bars: bool) -> Any:  # noqa: ANN401
+def _points(
+    label: str, kind: str, members: Sequence[Standing], *, with_bars: bool, rival: str
+) -> Any:  # noqa: ANN401
     import plotly.graph_objects as go
 
     latency = [s.latency_s for s in members]
@@ -112,7 +116,7 @@ def _points(label: str, kind: str, members: Sequence[Standing], *, with_bars: bo
             "<b>trial %{customdata[0]}</b>: %{customdata[1]}<br>"
             "turn at C=1: %{x:.3f} s (%{customdata[3]})<br>"
             "throughput: %{y:,.0f} tok/s (%{customdata[4]})<br>"
-            "%{customdata[2]} against the baseline<extra></extra>"
+            f"%{{customdata[2]}} against {rival}<extra></extra>"
         ),
     )
 

@@ -107,7 +107,7 @@ ODD: dict[str, tuple[Sequence[TrialRecord], str]] = {
     "all failed": ([dead(i) for i in range(5)], "All 5 launches failed"),
     "only the baseline failed": ([dead(0)], "The only launch failed"),
     "no feasible": ([launch(i, feasible=False) for i in range(5)], "No configuration meets"),
-    "no baseline": ([dead(0), *(launch(i) for i in range(1, 5))], "Use steps"),
+    "no baseline": ([dead(0), *(launch(i) for i in range(1, 5))], "The baseline has no value"),
     "three loads": (mixed(20, (16, 32, 64)), "Use steps"),
     "a tie": ([launch(0, half=0.3), launch(1, half=0.3)], "within the noise"),
     "no flag in common": ([measured(0, 3, 1.0, 900.0, baseline=True), launch(1)], "launches"),

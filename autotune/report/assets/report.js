@@ -52,7 +52,7 @@
     const rest = (1 - Number(choice.weight)).toFixed(2);
     told.replaceChildren(
       `Latency ${choice.weight}, throughput ${rest}: `, strong,
-      `, ${choice.gain} against the baseline` + (choice.own ? " (the study's own weight)" : ""),
+      `, ${choice.gain} against ${choice.rival}` + (choice.own ? " (the study's own weight)" : ""),
     );
     slider.setAttribute("aria-valuetext", `latency ${choice.weight}: trial ${choice.trial}`);
   };

@@ -91,6 +91,7 @@ def _choice(ranking: Ranking, weight: float, place: int) -> dict[str, Any]:
         "y": best.throughput_tok_s.value,
         "weight": f"{place / _STEPS:.2f}",
         "own": is_own,
+        "rival": ranking.rival,
     }
 
 
@@ -99,5 +100,5 @@ def _sentence(choice: dict[str, Any], place: int) -> list[Child]:
     return [
         f"Latency {place / _STEPS:.2f}, throughput {1 - place / _STEPS:.2f}: ",
         tag("strong", f"trial {choice['trial']}: {choice['flags']}"),
-        f", {choice['gain']} against the baseline (the study's own weight)",
+        f", {choice['gain']} against {choice['rival']} (the study's own weight)",
     ]

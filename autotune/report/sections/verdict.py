@@ -36,13 +36,19 @@ def _sentences(subject: Subject) -> tuple[str, str]:
         return _nothing(subject, n)
     launches = f"{n} launch{'es' if n != 1 else ''}"
     goal = ranking.objective.describe()
-    if base is None or base.trial == best.trial:
+    if base is None:
+        return (
+            f"{describe_flags(best.flags)} did best for {goal} in {launches}. ",
+            "The baseline has no value, so nothing says how much better that is than before.",
+        )
+    if base.trial == best.trial:
         found = f"Keep the flags you came with: {describe_flags(best.flags)}. "
         if n == 1:
             return found, "They are all that was launched so far, so nothing was compared."
+        failed = f", {counts['failed']} of them failed" if counts["failed"] else ""
         return (
             found,
-            f"In {launches}, {counts['failed']} of them failed, nothing beat them for {goal}.",
+            f"Nothing beat them for {goal} in {launches}{failed}.",
         )
     gain, error = best.gain_vs_baseline_pct, ranking.gain_error_pct(best)
     if gain > error:
