@@ -103,7 +103,7 @@ def _points(
         y=[v.value for v in throughput],
         mode="markers+text" if named else "markers",
         text=[escape(short_flags(s.flags)) for s in members] if named else None,
-        textposition="middle right" if kind == "front" else "top center",
+        textposition="bottom right" if kind == "front" else "top center",
         textfont={"size": 11},
         marker=style,
         error_x=bars(latency, style["color"]) if with_bars else None,
