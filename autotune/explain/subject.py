@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from autotune.core.ranking import Ranking, Standing, flag_key, pool
+from autotune.core import launches
+from autotune.core.ranking import Ranking, Standing, flag_key
 from autotune.core.trial import Flags, Interval, Phase, TrialRecord
 from autotune.space.rules import DRAFT, STEPS, TOPK, tree_capacity_tok
 from autotune.study import words
@@ -66,9 +67,7 @@ class Subject:
 
     def pooled(self, load: str, metric: str) -> Interval | None:
         """A metric of one load over all launches; None where it was not measured."""
-        values = [getattr(phase, metric) for phase in self.phases(load)]
-        known = [value for value in values if value is not None and value.value > 0]
-        return pool(known) if known else None
+        return launches.pooled(self.phases(load), metric)
 
     @property
     def accept_length(self) -> Interval | None:
@@ -82,11 +81,7 @@ class Subject:
 
     def told(self, name: str) -> float | None:
         """A number that the server itself told of its settings."""
-        for record in self.records:
-            value = record.effective.get(name)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return float(value)
-        return None
+        return launches.told(self.records, name)
 
     @property
     def running_limit(self) -> float | None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from autotune.core.ranking import Ranking, Standing, pool
+from autotune.core import launches
+from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Flags, Interval, Phase, TrialRecord
 from autotune.space.rules import MEMORY, SHORT_NAMES
 from autotune.study.reading import StudyView
@@ -37,9 +38,7 @@ class Configuration:
 
     def pooled(self, concurrency: int, metric: str) -> Interval | None:
         """A metric of one load over all launches; None where it was not measured."""
-        found = [getattr(phase, metric) for phase in self.phases(concurrency)]
-        positive = [value for value in found if value is not None and value.value > 0]
-        return pool(positive) if positive else None
+        return launches.pooled(self.phases(concurrency), metric)
 
     @property
     def accept_length(self) -> float | None:
@@ -48,9 +47,7 @@ class Configuration:
 
     def effective(self, name: str) -> float | None:
         """A number that the server itself told, of the first launch that has it."""
-        found = (record.effective.get(name) for record in self.records)
-        numbers = (v for v in found if isinstance(v, int | float) and not isinstance(v, bool))
-        return next((float(number) for number in numbers), None)
+        return launches.told(self.records, name)
 
 
 class Subject:

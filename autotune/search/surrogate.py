@@ -122,26 +122,25 @@ class Surrogate:
         )
         self.memory: MemoryModel = learn_memory(self.ended, rng)
         self._fraction = _usual_fraction(self.ended)
-        self._told = _told(self.measured)
-        self._points = encoder.features([o.flags for o in self._told])
-        self._latency = _Output([o.latency for o in self._told if o.latency])
-        self._throughput = _Output([o.throughput for o in self._told if o.throughput])
-        self._keeps_states = keeps_states(self._told)
-        self.concurrencies = _concurrencies(self._told)
+        self._taught_by = _most_telling(self.measured)
+        self._points = encoder.features([o.flags for o in self._taught_by])
+        self._latency = _Output([o.latency for o in self._taught_by if o.latency])
+        self._throughput = _Output([o.throughput for o in self._taught_by if o.throughput])
+        self._keeps_states = keeps_states(self._taught_by)
+        self.concurrencies = _concurrencies(self._taught_by)
         self._learn()
 
     # ---- learning -----------------------------------------------------------------------------
 
     def _learn(self) -> None:
-        n = len(self._told)
+        n = len(self._taught_by)
         if self.is_physical:
-            self._configurations = Configurations.of([triple_of(o.flags) for o in self._told])
-            self._room = room_seen(self._told)
+            self._configurations = Configurations.of([triple_of(o.flags) for o in self._taught_by])
+            self._room = room_seen(self._taught_by)
             self.belief = self._believed()
-            self._posterior = self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD)
-            sds = self._amplitudes()
-            self.posterior = self._posterior = self._fit(*sds)
-            self._z = self._posterior.draw(self._rng.standard_normal((self._n_draws, len(NAMES))))
+            sds = self._amplitudes(self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD))
+            self.posterior = self._fit(*sds)
+            self._z = self.posterior.draw(self._rng.standard_normal((self._n_draws, len(NAMES))))
             costs = self._costs(self._z, self._configurations)
             means = (
                 costs.log_latency(),
@@ -182,7 +181,7 @@ class Surrogate:
 
     def _fit(self, latency_sd: float, throughput_sd: float) -> Posterior:
         """The physics, with the misfit that the Gaussian process will take."""
-        seen, points = self._told, self._points
+        seen, points = self._taught_by, self._points
         configurations, limits = self._configurations, self._room
         blocks = [self._latency.y]
         covariances = [_covariance(latency_sd, points, self._latency.noise)]
@@ -225,11 +224,11 @@ class Surrogate:
 
         return fit(model, np.concatenate(blocks), covariances, len(NAMES))
 
-    def _amplitudes(self) -> tuple[float, float]:
+    def _amplitudes(self, posterior: Posterior) -> tuple[float, float]:
         """How far the physics misses each value, with its unknowns integrated out."""
-        if len(self._told) < 3:
+        if len(self._taught_by) < 3:
             return _FIRST_TREE_SD, _FIRST_TREE_SD
-        z = self._posterior.centre
+        z = posterior.centre
         steps = np.vstack([z, z + 1e-4 * np.eye(z.size)])
         costs = self._costs(steps, self._configurations)
         found = []
@@ -362,7 +361,7 @@ def room_seen(measured: Sequence[Observation]) -> Room:
     return Room(np.array(limits), np.array(tokens))
 
 
-def _told(measured: Sequence[Observation]) -> list[Observation]:
+def _most_telling(measured: Sequence[Observation]) -> list[Observation]:
     """Those that teach most: the first launch, the best at either goal, and the latest.
 
     Enough for the models, however long the study; in the order of the study.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from autotune.core.objective import Objective, parse_slo
 from autotune.core.trial import Flags, TrialRecord
@@ -16,7 +13,6 @@ from autotune.engine.places.choose import place_for
 from autotune.engine.places.docker import is_container
 from autotune.engine.places.survey import survey
 from autotune.engine.sglang.command import LaunchCommand
-from autotune.engine.sglang.environment import FAKES_ACCEPTANCE, fake_to_come
 from autotune.engine.sglang.installed import Installed, installed
 from autotune.engine.sglang.limits import notes, space_on
 from autotune.engine.sglang.versions import Version
@@ -29,16 +25,20 @@ from autotune.engine.simulated.engine import (
     simulated_command,
 )
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO
-from autotune.errors import ConfigError, LaunchError, UsageError
+from autotune.errors import ConfigError
 from autotune.events import Listener, ignore
 from autotune.measure.plan import plan_phases
 from autotune.search import AnySampler, sampler_named
 from autotune.search.simple import DEFAULT as DEFAULT_SAMPLER
 from autotune.search.warm import WarmStart, keep_warm_start, warm_start_of
 from autotune.space import SearchSpace, load_space
-from autotune.space.rules import DRAFT, TOPK, TREE_FLAGS
-from autotune.space.server_rules import ADAPTIVE, ALGORITHM, TREE_ALGORITHMS
 from autotune.study.budget import Budget, StopRule, settled
+from autotune.study.command_check import (
+    check_accepts_really,
+    check_runs,
+    check_speculates,
+    check_tree,
+)
 from autotune.study.config import RunConfig, check_same, from_yaml, load_objective, to_yaml
 from autotune.study.config_check import SIMULATED_HERE
 from autotune.study.confirm import ConfirmPlan, ConfirmStage
@@ -82,11 +82,11 @@ class Campaign:
         objective = load_objective(config.objective)
         workload = workload_named(config.workload, seed=config.seed)
         command, found = _known_command(config)
-        _check_speculates(space, command)
-        _check_tree(command)
+        check_speculates(space, command)
+        check_tree(command)
         space = space_on(space, command)
         if not config.allow_simulated_acceptance:
-            _check_accepts_really(command)
+            check_accepts_really(command)
         if runs_simulation(command):
             config = replace(config, engine="simulated")
         config = replace(config, command=command.redacted().argv)
@@ -193,7 +193,7 @@ class Campaign:
     @contextmanager
     def _tuning(self, listener: Listener) -> Iterator[Tuner]:
         if self.engine.place.is_here:
-            _check_runs(self.engine.command)
+            check_runs(self.engine.command)
         interrupts = Interrupts()
         with interrupts.active(), self.store.exclusive():
             yield self._tuner(interrupts, listener)
@@ -272,64 +272,6 @@ def _warm_start(
     return read_warm_start(config.warm_start, space, model)
 
 
-def _check_speculates(space: SearchSpace, command: LaunchCommand) -> None:
-    """Refuses a search that could not change anything.
-
-    SGLang reads no speculative flag without ``--speculative-algorithm``. Where the command hides
-    its flags (a wrapper script, a ``--config`` inside a container) nothing is known or said.
-
-    Raises:
-        ConfigError: speculative flags are searched, and the command does not speculate.
-    """
-    searched = [name for name in space.parameters if name.startswith("speculative_")]
-    if not searched or not command.shows_flags or "speculative_algorithm" in space.names:
-        return
-    hides = "--config" in command.argv and command.config_file is None
-    if not hides and not command.flags(("speculative_algorithm",)):
-        raise ConfigError(
-            f"the launch command has no --speculative-algorithm, and without it SGLang ignores "
-            f"{searched[0]}",
-            hint="add it, with a draft model where the algorithm needs one: "
-            "--speculative-algorithm EAGLE",
-        )
-
-
-def _check_accepts_really(command: LaunchCommand) -> None:
-    """Refuses a server that fakes its accept length: what it measures is not the model's.
-
-    Raises:
-        ConfigError: SGLang's variable for it is set, in the environment or in the command.
-    """
-    value = fake_to_come(command.variable(FAKES_ACCEPTANCE), os.environ)
-    if value is not None:
-        raise ConfigError(
-            f"{FAKES_ACCEPTANCE}={value} makes the server fake its accept length, and no result "
-            "would hold",
-            hint="unset it, or say --allow-simulated-acceptance where that is what you want",
-        )
-
-
-def _check_tree(command: LaunchCommand) -> None:
-    """Refuses a baseline that SGLang would refuse: steps, topk and draft tokens go together.
-
-    Raises:
-        UsageError: the command gives some of the three only.
-    """
-    known = command.flags((ALGORITHM, *TREE_FLAGS))
-    algorithm = str(known.pop(ALGORITHM, "")).upper()
-    missing = [name for name in TREE_FLAGS if name not in known]
-    repaired = missing == [DRAFT] and known.get(TOPK) == 1
-    if algorithm in TREE_ALGORITHMS and known and missing and not repaired:
-        if ADAPTIVE in command.flags((ADAPTIVE,)):
-            return  # it completes them by itself
-        given = next(iter(known))
-        raise UsageError(
-            f"the launch command gives {given} without {missing[0]}: SGLang takes all three of "
-            "steps, topk and draft tokens, or none",
-            hint="complete them, or leave all of them out",
-        )
-
-
 def engine_for(words: tuple[str, ...], seed: int, runs_on: str | None = None) -> LocalEngine:
     """The engine for a launch command alone, without a study.
 
@@ -360,16 +302,6 @@ def _check_goes_on(config: RunConfig, store: StudyStore) -> None:
         record.objectives for record in store.records(store.open())
     ):
         check_same(config, before, store.name)
-
-
-def _check_runs(command: LaunchCommand) -> None:
-    program = command.argv[0]
-    if shutil.which(program) is None:
-        exists = Path(program).exists()
-        raise LaunchError(
-            f"the launch command {program!r} {'is not executable' if exists else 'does not exist'}",
-            hint="check the words after --; is SGLang installed in this environment?",
-        )
 
 
 def _known_command(config: RunConfig) -> tuple[LaunchCommand, Installed]:
