@@ -171,7 +171,8 @@ def stored(
 
 
 def _frozen(record: TrialRecord) -> FrozenTrial:
-    values = record.objectives and [record.objectives[n].value for n in (LATENCY, THROUGHPUT)]
+    found = record.objectives
+    values = None if found is None else [found[n].value for n in (LATENCY, THROUGHPUT)]
     return optuna.trial.create_trial(
         state=TrialState.COMPLETE if values else TrialState.FAIL,
         values=values,

@@ -309,7 +309,7 @@ def test_where_the_truth_is_a_tie_luck_is_seldom_confirmed() -> None:
     rng = np.random.default_rng(7)
 
     def values(steps: int) -> tuple[float, float]:
-        return tuple(np.exp(rng.normal([0.0, 7.0], 0.015)).tolist())  # type: ignore[return-value]
+        return tuple(np.exp(rng.normal([0.0, 7.0], 0.015)).tolist())
 
     verdicts = [verdict_with(values, n_each=2).verdict for _ in range(400)]
     assert verdicts.count("better") <= 12

@@ -105,8 +105,8 @@ def test_a_trial_whose_flags_were_measured_is_compared_with_nothing(tmp_path: Pa
     bench = Bench(tmp_path)
     tuner = bench.tuner(trials=3)
     tuner.run()
-    searched = tuner._enqueued(chain(1), "search")
-    again = tuner._enqueued(tuner.records[1].flags, "search")
+    searched = tuner.launcher.enqueued(chain(1), "search")
+    again = tuner.launcher.enqueued(tuner.records[1].flags, "search")
     assert tuner._comparable(dataclasses.replace(searched, flags=TREE)) == tuner.records
     assert list(tuner._comparable(again)) == []
     assert list(tuner._comparable(dataclasses.replace(searched, role="replicate"))) == []
