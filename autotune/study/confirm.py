@@ -264,7 +264,7 @@ class _Judge:
         tied = [f for f in sound if f is best or self._ties(f.trial, best.trial)]
         chosen = min(tied, key=lambda f: simplicity(self._flags(f.trial)))
         base = self._plan.baseline
-        if not base.feasible or _doubts(self._made[base.trial]):
+        if not base.feasible or any(_doubts(self._made[base.trial])):
             return chosen.trial
         is_simpler = simplicity(base.flags) <= simplicity(self._flags(chosen.trial))
         keeps = chosen.verdict == "worse" or (chosen.verdict == "tie" and is_simpler)
