@@ -185,4 +185,5 @@ def _stopped(view: StudyView, reason: str) -> Iterator[str]:
 def _next_commands(view: StudyView) -> Iterator[str]:
     yield f"Next     autotune export --study {view.name} --format shell"
     yield _INDENT + f"autotune dashboard --study {view.name}"
+    yield _INDENT + f"autotune report --study {view.name}"
     yield _INDENT + f"{view.directory / 'report.html'} tells the study in pictures"

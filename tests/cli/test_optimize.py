@@ -114,6 +114,7 @@ def test_pareto_as_json_has_the_shape_that_is_promised(finished: FinishedStudy) 
     assert done.returncode == 0 and done.stderr == ""
     assert set(document) == {
         "study", "objective", "baseline", "best", "knee", "front", "n_trials",
+        "ties", "perhaps", "hypervolume_frac", "weight_ranges",
     }  # fmt: skip
     assert document["study"] == "s"
     assert document["objective"] == {
