@@ -60,9 +60,7 @@ class PlainProgress:
         stamp = words.clock(time.monotonic() - self._began)
         match event:
             case TrialStarted():
-                flags = " ".join(
-                    f"{words.short(k)} {words.value(v)}" for k, v in event.flags.items()
-                )
+                flags = words.flags(event.flags, " ")
                 if event.role == "reference":
                     flags = "the command without speculation"
                 why = f" ({event.reason})" if event.reason else ""

@@ -73,7 +73,7 @@ def _command(campaign: Campaign, plan: Planned) -> LaunchCommand:
 
 
 def _why(plan: Planned) -> str:
-    flags = ", ".join(f"{words.short(name)} {words.value(v)}" for name, v in plan.flags.items())
+    flags = words.flags(plan.flags, ", ")
     told = f"{plan.reason}{f' ({flags})' if flags else ''}"
     return told if plan.is_known else f"{told} as of now, which the trials before it may change"
 

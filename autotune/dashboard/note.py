@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Interval, Phase, TrialRecord
-from autotune.report.subject import Configuration, Subject, describe_flags, short_flags
+from autotune.report.subject import Configuration, Subject
 from autotune.study import words
 from autotune.study.budget import gpu_hours, settled
 from autotune.study.verdict import off_wins
@@ -83,7 +83,7 @@ def _comparison(subject: Subject, base: Configuration, best: Configuration) -> s
     limits = [c.effective("max_running_requests") for c in (base, best)]
     if None not in limits:
         rows.append(("requests that run at once", *(f"{limit:,.0f}" for limit in limits)))
-    heads = ("", *(f"{c.standing.trial}: {short_flags(c.standing.flags)}" for c in (base, best)))
+    heads = ("", *(f"{c.standing.trial}: {words.tree(c.standing.flags)}" for c in (base, best)))
     return _table(heads, rows)
 
 
@@ -95,7 +95,7 @@ def _front(ranking: Ranking) -> Iterator[str]:
     rows = [
         (
             str(s.trial),
-            describe_flags(s.flags),
+            words.flags(s.flags),
             words.seconds(s.latency_s),
             words.tok_s(s.throughput_tok_s),
             words.gain(s.gain_vs_baseline_pct),
@@ -123,7 +123,7 @@ def _failures(subject: Subject) -> Iterator[str]:
         numbers = ", ".join(str(r.number) for r in records[:_MOST_ROWS])
         more = " and more" if len(records) > _MOST_ROWS else ""
         lines.append(
-            f"- **{kind.replace('_', ' ')}**, trial{'s' if len(records) > 1 else ''} "
+            f"- **{words.failure_kind(kind)}**, trial{'s' if len(records) > 1 else ''} "
             f"{numbers}{more}: {code(last.evidence)}. {escaped(last.remedy)}"
         )
     yield "\n".join(lines)
@@ -146,13 +146,14 @@ def _so_far(subject: Subject) -> Iterator[str]:
 
 def trial_note(record: TrialRecord, standing: Standing | None) -> str:
     """Flags, why it was launched, values of each load, what failed, what to mind."""
-    parts = [f"**{escaped(describe_flags(record.flags)) or 'speculation off'}** ({record.role})"]
+    parts = [f"**{escaped(words.flags(record.flags)) or 'speculation off'}** ({record.role})"]
     if record.same_as is not None:
         parts.append(escaped(words.same_as(record)))
     if record.failure is not None:
         failure = record.failure
+        kind, stage = words.failure_kind(failure.kind), words.stage(failure.stage)
         parts.append(
-            f"Failed: **{str(failure.kind).replace('_', ' ')}** while {failure.stage}.\n\n"
+            f"Failed: **{kind}** while {stage}.\n\n"
             f"{code(failure.evidence)}\n\n{escaped(failure.remedy)}"
         )
     if standing is not None:

@@ -9,8 +9,9 @@ from typing import Any
 from autotune.report.figure import AMBER, BLUE, canvas
 from autotune.report.front import front_figure
 from autotune.report.sections import progress
-from autotune.report.subject import Configuration, Subject, describe_flags
+from autotune.report.subject import Configuration, Subject
 from autotune.space.rules import STEPS
+from autotune.study import words
 
 INK = "#6b7a90"
 """Letters with a contrast above 4 to 1 on the dashboard's white and on its dark ground."""
@@ -101,7 +102,7 @@ def _by_steps(
         y=[value for _, value in values],
         name=name, yaxis=yaxis, mode="markers",
         marker={"color": colour, "symbol": symbol, "size": 9},
-        customdata=[[c.standing.trial, escape(describe_flags(c.standing.flags)), _pressure(c)]
+        customdata=[[c.standing.trial, escape(words.flags(c.standing.flags)), _pressure(c)]
                     for c, _ in values],
         hovertemplate=(
             "trial %{customdata[0]}: %{customdata[1]}<br>"

@@ -106,7 +106,7 @@ class Subject:
 
 def in_brackets(flags: Flags) -> str:
     """`` (steps 4, topk 1, draft 5)``; empty without flags."""
-    told = ", ".join(f"{words.short(name)} {words.value(v)}" for name, v in flags.items())
+    told = words.flags(flags, ", ")
     return f" ({told})" if told else ""
 
 

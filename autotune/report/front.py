@@ -8,7 +8,7 @@ from typing import Any
 
 from autotune.core.ranking import Ranking, Standing
 from autotune.report.figure import AMBER, BLUE, GREEN, GREY, TEAL, VIOLET, Figure, bars, canvas
-from autotune.report.subject import describe_flags, short_flags
+from autotune.study import words
 
 _STYLES: dict[str, dict[str, Any]] = {
     "infeasible": {"color": GREY, "size": 9, "symbol": "x"},
@@ -102,7 +102,7 @@ def _points(
         x=[v.value for v in latency],
         y=[v.value for v in throughput],
         mode="markers+text" if named else "markers",
-        text=[escape(short_flags(s.flags)) for s in members] if named else None,
+        text=[escape(words.tree(s.flags)) for s in members] if named else None,
         textposition="bottom right" if kind == "front" else "top center",
         textfont={"size": 11},
         marker=style,
@@ -123,7 +123,7 @@ def _points(
 
 def _told(s: Standing) -> list[Any]:
     lat, thr = s.latency_s, s.throughput_tok_s
-    flags = escape(describe_flags(s.flags)) or "speculation off"
+    flags = escape(words.flags(s.flags)) or "speculation off"
     return [
         s.trial, flags if s.feasible else f"{flags} (outside a constraint)",
         f"{s.gain_vs_baseline_pct:+.1f} %", f"{lat.low:.3f} to {lat.high:.3f}",

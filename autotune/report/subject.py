@@ -8,22 +8,8 @@ from functools import cached_property
 
 from autotune.core import launches
 from autotune.core.ranking import Ranking, Standing
-from autotune.core.trial import Flags, Interval, Phase, TrialRecord
-from autotune.space.rules import MEMORY, SHORT_NAMES
+from autotune.core.trial import Interval, Phase, TrialRecord
 from autotune.study.reading import StudyView
-
-
-def short_flags(flags: Flags) -> str:
-    """``4-1-5 · 0.91``: steps, topk and draft tokens as the field writes them, then the rest."""
-    tree_names = [name for name in SHORT_NAMES if name != MEMORY]
-    tree = "-".join(str(flags[name]) for name in tree_names if name in flags)
-    rest = [str(value) for name, value in flags.items() if name not in tree_names]
-    return " · ".join(part for part in (tree, *rest) if part)
-
-
-def describe_flags(flags: Flags) -> str:
-    """``steps 4 · topk 1 · draft 5 · mem 0.91``; other flags by their full names."""
-    return " · ".join(f"{SHORT_NAMES.get(name, name)} {value}" for name, value in flags.items())
 
 
 @dataclass(frozen=True, slots=True)

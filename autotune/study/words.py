@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from autotune.core.trial import Interval, TrialRecord
-from autotune.space.rules import SHORT_NAMES
+from autotune.core.trial import Flags, Interval, TrialRecord
+from autotune.space.rules import SHORT_NAMES, TREE_FLAGS
 from autotune.study.twins import changes
 
 
@@ -15,8 +15,23 @@ def short(flag: str) -> str:
 
 
 def value(raw: object) -> str:
-    """A flag's value."""
-    return f"{raw:.2f}" if isinstance(raw, float) else str(raw)
+    """A flag's value; a number with two decimals where that says all of it."""
+    if not isinstance(raw, float):
+        return str(raw)
+    text = f"{raw:.2f}"
+    return text if float(text) == raw else f"{raw:.6g}"
+
+
+def flags(values: Flags, between: str = " · ") -> str:
+    """``steps 4 · topk 1 · draft 5 · mem 0.91``."""
+    return between.join(f"{short(name)} {value(raw)}" for name, raw in values.items())
+
+
+def tree(values: Flags) -> str:
+    """``4-1-5 · 0.91``: steps, topk and draft tokens as the field writes them, then the rest."""
+    first = "-".join(value(values[name]) for name in TREE_FLAGS if name in values)
+    rest = [value(raw) for name, raw in values.items() if name not in TREE_FLAGS]
+    return " · ".join(part for part in (first, *rest) if part)
 
 
 def seconds(interval: Interval) -> str:
@@ -108,3 +123,19 @@ def failure(record: TrialRecord) -> str:
 def failure_kind(kind: str) -> str:
     """A kind of failure in words."""
     return _KINDS.get(kind, kind.replace("_", " "))
+
+
+_STAGES = {
+    "parse": "reading the flags",
+    "load": "loading the weights",
+    "pool": "making the KV pool",
+    "capture": "capturing CUDA graphs",
+    "start": "starting",
+    "serving": "serving",
+    "stop": "stopping",
+}
+
+
+def stage(name: str) -> str:
+    """What a server was doing, after ``while``."""
+    return _STAGES.get(name, name or "doing something unknown")

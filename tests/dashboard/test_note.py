@@ -39,7 +39,7 @@ def test_the_note_says_what_to_use_and_what_failed(storage: str | None, tmp_path
     best = view_of(store, store.open()).ranking.best
     assert best is not None
     assert f"--speculative-num-steps {best.flags['speculative_num_steps']}" in text
-    assert "## The front" in text and "**graph capture oom**, trials 5, 11" in text
+    assert "## The front" in text and "**out of memory in graph capture**, trials 5, 11" in text
     assert len(text) < 6000, "few pieces in the storage"
 
 
@@ -54,7 +54,7 @@ def test_it_is_rewritten_in_place_and_keeps_what_people_wrote(tmp_path: Path) ->
     keep(ENDED)
     text = note_of(store)
     assert text.count(YOURS) == 1 and text.endswith("Ask Ada before the rollout.")
-    assert "runtime oom" in text
+    assert "out of memory while serving" in text
 
 
 def test_a_note_that_was_there_first_is_kept(tmp_path: Path) -> None:

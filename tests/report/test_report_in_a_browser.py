@@ -13,7 +13,7 @@ from playwright.sync_api import Page
 from autotune.core.objective import Objective
 from autotune.core.trial import TrialRecord
 from autotune.report.page import report_page
-from autotune.report.subject import describe_flags
+from autotune.study import words
 from autotune.study.reading import StudyView, read_study
 
 from ..core.samples import measured
@@ -88,7 +88,7 @@ def test_the_slider_names_the_winner_of_each_weight(page: Page, tmp_path: Path) 
         best = view.ranking.under(Objective("other", weight / 100)).best
         assert best is not None
         text = weigh(page, weight)
-        assert f"trial {best.trial}: {describe_flags(best.flags)}" in text
+        assert f"trial {best.trial}: {words.flags(best.flags)}" in text
         assert ("study's own" in text) == (weight == 70)
         named.add(best.trial)
     assert len(named) > 1, "the slider has something to say"

@@ -11,7 +11,8 @@ from autotune.core.compare import is_tie
 from autotune.report.figure import SERIES, Figure, bars, canvas
 from autotune.report.html import Child, table, tag
 from autotune.report.section import Section
-from autotune.report.subject import Configuration, Subject, describe_flags, short_flags
+from autotune.report.subject import Configuration, Subject
+from autotune.study import words
 
 _MOST = 6
 
@@ -33,7 +34,7 @@ def section(subject: Subject) -> Section | None:
             if c is not winner and (v := c.pooled(load, "output_tok_s")) and is_tie(value, v)
         ]
         tied = f"ties with {', '.join(map(str, rivals[:6]))}" if rivals else "alone"
-        flags = tag("td", describe_flags(winner.standing.flags), class_="words")
+        flags = tag("td", words.flags(winner.standing.flags), class_="words")
         told = f"{value.value:,.0f} tok/s ± {100 * value.half_width_frac:.0f} %"
         rows.append([f"C={load}", str(winner.standing.trial), flags, told, tied])
     drawn = _drawn(subject, [w for w in winners.values() if w])
@@ -72,7 +73,7 @@ def _figure(drawn: Sequence[Configuration], loads: Sequence[int]) -> Figure:
         figure.add_trace(
             go.Scatter(
                 x=[n for n, _ in known], y=[v.value for v in scaled], mode="lines+markers",
-                name=f"trial {c.standing.trial}: {escape(short_flags(c.standing.flags))}",
+                name=f"trial {c.standing.trial}: {escape(words.tree(c.standing.flags))}",
                 line={"color": colour}, error_y=bars(scaled, colour),
                 customdata=[v.value for _, v in known],
                 hovertemplate="%{customdata:,.0f} tok/s (%{y:.0%} of the best)",

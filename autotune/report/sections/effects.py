@@ -11,10 +11,11 @@ from autotune.errors import AutotuneError
 from autotune.report.figure import BLUE, GREEN, GREY, Figure, canvas, faint
 from autotune.report.html import Child, table, tag
 from autotune.report.section import Section
-from autotune.report.subject import Subject, describe_flags
+from autotune.report.subject import Subject
 from autotune.search.curves import Effect, effects
 from autotune.space import load_space
 from autotune.space.rules import SHORT_NAMES
+from autotune.study import words
 
 _ALIVE = 0.5
 
@@ -36,7 +37,7 @@ def section(subject: Subject) -> Section | None:
     head = ("flag", "importance", "best value", "worst value", "between them")
     figures = tuple(_figure(effect, best.flags.get(effect.flag)) for effect in found)
     lead = (
-        f"Each flag moved alone from the recommended ones ({describe_flags(best.flags)}), by the "
+        f"Each flag moved alone from the recommended ones ({words.flags(best.flags)}), by the "
         "search's model, which has learned from all launches; where a rule ties flags together "
         "(draft tokens to steps, say) the others follow. Importance is the share of the variance "
         "of the score. A wide band means that few launches speak of it."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autotune.core.trial import TrialRecord
 from autotune.report.html import Child, tag
 from autotune.report.section import Section
-from autotune.report.subject import Subject, describe_flags
+from autotune.report.subject import Subject
 from autotune.study import words
 
 _MOST = 20
@@ -31,7 +31,7 @@ def _kind(kind: str, records: Sequence[TrialRecord]) -> Child:
     assert first is not None
     n = len(records)
     trials = [
-        tag("li", f"trial {r.number}: {describe_flags(r.flags)} (while {_stage(r)})")
+        tag("li", f"trial {r.number}: {words.flags(r.flags)} (while {_stage(r)})")
         for r in records[:_MOST]
     ]
     if n > _MOST:
@@ -49,9 +49,4 @@ def _kind(kind: str, records: Sequence[TrialRecord]) -> Child:
 
 def _stage(record: TrialRecord) -> str:
     assert record.failure is not None
-    names = {
-        "parse": "reading the flags", "load": "loading weights", "pool": "making the KV pool",
-        "capture": "capturing CUDA graphs", "start": "starting", "serving": "serving",
-        "stop": "stopping",
-    }  # fmt: skip
-    return names.get(record.failure.stage, record.failure.stage or "unknown")
+    return words.stage(record.failure.stage)

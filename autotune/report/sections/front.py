@@ -10,7 +10,8 @@ from autotune.core.ranking import Ranking
 from autotune.report.front import front_figure
 from autotune.report.html import Child, Safe, tag
 from autotune.report.section import Section
-from autotune.report.subject import Subject, describe_flags
+from autotune.report.subject import Subject
+from autotune.study import words
 
 _STEPS = 100
 
@@ -85,7 +86,7 @@ def _choice(ranking: Ranking, weight: float, place: int) -> dict[str, Any]:
     assert best is not None
     return {
         "trial": best.trial,
-        "flags": describe_flags(best.flags),
+        "flags": words.flags(best.flags),
         "gain": f"{best.gain_vs_baseline_pct:+.1f} % ± {seen.gain_error_pct(best):.1f}",
         "x": best.latency_s.value,
         "y": best.throughput_tok_s.value,

@@ -11,10 +11,11 @@ from autotune.errors import AutotuneError
 from autotune.report.figure import BLUE, GREY, SERIES, Figure, canvas, faint
 from autotune.report.html import Child, tag
 from autotune.report.section import Section
-from autotune.report.subject import Configuration, Subject, describe_flags
+from autotune.report.subject import Configuration, Subject
 from autotune.search.curves import Curves, chain_curves
 from autotune.space import load_space
 from autotune.space.rules import MEMORY, STEPS, TOPK
+from autotune.study import words
 
 _MORE_STEPS = 2
 
@@ -24,7 +25,7 @@ def section(subject: Subject) -> Section | None:
     if not chains:
         return None
     curves = _curves(subject, chains)
-    like = describe_flags({k: v for k, v in _like(subject).items() if k == MEMORY})
+    like = words.flags({k: v for k, v in _like(subject).items() if k == MEMORY})
     at = f" at {like}" if like else ""
     figures = []
     for name, title, value, band in (
@@ -106,7 +107,7 @@ def _figure(
                 x=[_steps(c) for c, _ in points], y=[v for _, v in points], mode="markers",
                 name=f"topk {topk}, measured", marker={"color": colour, "size": 9},
                 customdata=[
-                    [c.standing.trial, escape(describe_flags(c.standing.flags))] for c, _ in points
+                    [c.standing.trial, escape(words.flags(c.standing.flags))] for c, _ in points
                 ],
                 hovertemplate="trial %{customdata[0]}: %{customdata[1]}<br>%{y:.3g}<extra></extra>",
             )

@@ -7,7 +7,8 @@ import shlex
 from autotune.core.ranking import Standing
 from autotune.report.html import Safe, tag
 from autotune.report.section import Section
-from autotune.report.subject import Subject, describe_flags
+from autotune.report.subject import Subject
+from autotune.study import words
 from autotune.study.verdict import off_wins
 from autotune.study.words import failure_kind
 
@@ -38,11 +39,11 @@ def _sentences(subject: Subject) -> tuple[str, str]:
     goal = ranking.objective.describe()
     if base is None:
         return (
-            f"{describe_flags(best.flags)} did best for {goal} in {launches}. ",
+            f"{words.flags(best.flags)} did best for {goal} in {launches}. ",
             "The baseline has no value, so nothing says how much better that is than before.",
         )
     if base.trial == best.trial:
-        found = f"Keep the flags you came with: {describe_flags(best.flags)}. "
+        found = f"Keep the flags you came with: {words.flags(best.flags)}. "
         if n == 1:
             return found, "They are all that was launched so far, so nothing was compared."
         failed = f", {counts['failed']} of them failed" if counts["failed"] else ""
@@ -53,12 +54,12 @@ def _sentences(subject: Subject) -> tuple[str, str]:
     gain, error = best.gain_vs_baseline_pct, ranking.gain_error_pct(best)
     if gain > error:
         first = (
-            f"Use {describe_flags(best.flags)}: {gain:.1f} % ± {error:.1f} better than the "
+            f"Use {words.flags(best.flags)}: {gain:.1f} % ± {error:.1f} better than the "
             f"baseline for {goal}. "
         )
     else:
         first = (
-            f"{describe_flags(best.flags)} did best for {goal}, but its {gain:+.1f} % ± "
+            f"{words.flags(best.flags)} did best for {goal}, but its {gain:+.1f} % ± "
             f"{error:.1f} against the baseline is within the noise. "
         )
     return first, (
