@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 @click.option("--min-throughput", type=float, metavar="T", help="Least latency from T tok/s on.")
 @click.option("--front", type=click.Choice(["all"]), help="Every configuration of the front.")
 @click.option("--allow-infeasible", is_flag=True, help="Also with --trial outside a constraint.")
+@click.option(
+    "--allow-unconfirmed", is_flag=True, help="Also what fresh launches do not show to be better."
+)
 @click.option("--format", "format_name", default="shell", show_default=True, metavar="FORMAT",
               help="shell, flags, diff, yaml (for SGLang's --config), docker, compose, k8s, "
               "k8s-args, systemd, env or json.")  # fmt: skip
@@ -41,13 +44,14 @@ def command(
     min_throughput: float | None,
     front: str | None,
     allow_infeasible: bool,
+    allow_unconfirmed: bool,
     format_name: str,
     sglang: str | None,
     output: Path | None,
 ) -> None:
     """The best launch flags of a study, in the form that you deploy."""
     from autotune.errors import UsageError
-    from autotune.export import check_format, choose, recipe_for, render, render_all
+    from autotune.export import check_format, check_proven, choose, recipe_for, render, render_all
     from autotune.export import front as whole_front
     from autotune.study.config import load_objective
     from autotune.study.reading import read_study
@@ -65,6 +69,8 @@ def command(
         [choose(view.ranking, knee=knee, trial=trial, max_latency_s=max_latency,
                 min_throughput_tok_s=min_throughput, allow_infeasible=allow_infeasible)]
     )  # fmt: skip
+    if not front and not allow_unconfirmed:
+        check_proven(view, standings[0])
     recipes = [recipe_for(view, standing, sglang) for standing in standings]
     _warn(view, recipes[0])
     if front and output is not None:
@@ -106,24 +112,19 @@ def _write(text: str, format_name: str, output: Path) -> None:
 
 def _warn(view: StudyView, recipe: Recipe) -> None:
     """What makes the measured numbers doubtful for the target, on stderr."""
-    cautions = list(recipe.cautions)
-    if not view.is_simulated and view.config.runs_on is None:
-        cautions += filter(None, [_other_machine(recipe)])
-    for caution in cautions:
-        click.echo(f"warning: {caution}", err=True)
-
-
-def _other_machine(recipe: Recipe) -> str | None:
-    """That this machine has other GPUs than the measured one; None: it has the same."""
     import os
 
     from autotune.engine.gpu import visible_gpus
-    from autotune.export import describe_machine
+    from autotune.export import other_machine
+    from autotune.study.verdict import proof_of
 
-    measured = recipe.record.machine
-    gpus = visible_gpus(os.environ)
-    here = {"n_gpus": len(gpus), "gpu": gpus[0].name} if gpus else {}
-    was, now = describe_machine(measured), describe_machine(here)
-    if was == now:
-        return None
-    return f"measured on {was}, and this machine has {now}: its best flags may be others"
+    cautions = list(recipe.cautions)
+    proof = proof_of(view, recipe.standing)
+    if proof.state != "given":
+        cautions.append(f"trial {recipe.standing.trial} is {proof.text}")
+    if not view.is_simulated and view.config.runs_on is None:
+        gpus = visible_gpus(os.environ)
+        here = {"n_gpus": len(gpus), "gpu": gpus[0].name} if gpus else {}
+        cautions += filter(None, [other_machine(recipe.record.machine, here)])
+    for caution in cautions:
+        click.echo(f"warning: {caution}", err=True)

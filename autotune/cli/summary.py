@@ -12,7 +12,7 @@ from autotune.study import words
 from autotune.study.budget import gpu_hours, settled
 from autotune.study.confirmation import Finalist
 from autotune.study.reading import StudyView
-from autotune.study.verdict import confirmed, off_wins
+from autotune.study.verdict import confirmed, off_wins, proof_of
 
 _INDENT = " " * 9
 
@@ -183,7 +183,10 @@ def _stopped(view: StudyView, reason: str) -> Iterator[str]:
 
 
 def _next_commands(view: StudyView) -> Iterator[str]:
-    yield f"Next     autotune export --study {view.name} --format shell"
+    best = view.ranking.best
+    is_denied = best is not None and proof_of(view, best).state == "denied"
+    anyway = " --allow-unconfirmed" if is_denied else ""
+    yield f"Next     autotune export --study {view.name} --format shell{anyway}"
     yield _INDENT + f"autotune dashboard --study {view.name}"
     yield _INDENT + f"autotune report --study {view.name}"
     yield _INDENT + f"{view.directory / 'report.html'} tells the study in pictures"

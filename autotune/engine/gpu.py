@@ -64,6 +64,12 @@ def visible_gpus(env: Mapping[str, str], run: Run = run_here) -> list[Gpu]:
     return [g for g in gpus if any(w == str(g.index) or g.uuid.startswith(w) for w in wanted)]
 
 
+def driver_version(run: Run = run_here) -> str | None:
+    """Of the GPUs' driver; None where it is not known."""
+    rows = _query(run, "--query-gpu=driver_version")
+    return rows[0][0] if rows and len(rows[0]) == 1 else None
+
+
 @dataclass(frozen=True, slots=True)
 class GpuUser:
     """A process that holds memory of a GPU."""

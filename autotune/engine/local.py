@@ -17,7 +17,7 @@ from typing import Any, Self
 from autotune import __version__
 from autotune.core.trial import Failure, FailureKind, Flags
 from autotune.engine.base import Announce, LaunchFailed
-from autotune.engine.gpu import Gpu, MemoryGate, foreign_users, visible_gpus
+from autotune.engine.gpu import Gpu, MemoryGate, driver_version, foreign_users, visible_gpus
 from autotune.engine.places.base import Berth, Place, url_host
 from autotune.engine.places.choose import place_for
 from autotune.engine.process import ServerProcess, StopPatience, StopReport
@@ -225,7 +225,9 @@ class LocalEngine:
     def machine(self, info: Mapping[str, Any] | None, berth: Berth) -> dict[str, Any]:
         """The hardware under the server."""
         gpus = visible_gpus(berth.gpu_environment(self.env), berth.run)
-        return describe_machine(gpus, info) | berth.machine()
+        driver = driver_version(berth.run) if gpus else None
+        told = {"driver": driver} if driver else {}
+        return describe_machine(gpus, info) | told | berth.machine()
 
     def watches_gpus(self) -> bool:
         """Whether the server uses the GPUs of the machine it runs on."""

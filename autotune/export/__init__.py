@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autotune.export.choice import choose, front
+from autotune.export.choice import check_proven, choose, front
 from autotune.export.formats import FORMATS, SCRIPTS, SUFFIXES, check_format, render, render_all
-from autotune.export.recipe import Recipe, describe_machine, recipe_for
+from autotune.export.recipe import Recipe, other_machine, recipe_for
 
 __all__ = [
     "FORMATS",
@@ -12,9 +12,10 @@ __all__ = [
     "SUFFIXES",
     "Recipe",
     "check_format",
+    "check_proven",
     "choose",
-    "describe_machine",
     "front",
+    "other_machine",
     "recipe_for",
     "render",
     "render_all",

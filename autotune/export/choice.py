@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from autotune.core.ranking import Ranking, Standing
-from autotune.errors import NoFeasibleConfiguration, UsageError
+from autotune.errors import MeasurementError, NoFeasibleConfiguration, UsageError
+from autotune.study.reading import StudyView
+from autotune.study.verdict import proof_of
 
 _SHOW = "autotune show lists what failed and why"
 
@@ -36,6 +38,19 @@ def choose(
             "the study has no feasible configuration to export", hint=_SHOW
         )
     return chosen
+
+
+def check_proven(view: StudyView, standing: Standing) -> None:
+    """Refuses what fresh launches speak against; what nobody has launched again passes.
+
+    Raises:
+        MeasurementError: the confirm stage does not show that it is better than the baseline.
+    """
+    proof = proof_of(view, standing)
+    if proof.state == "denied":
+        raise MeasurementError(
+            f"trial {standing.trial} is {proof.text}", hint="--allow-unconfirmed exports it anyway"
+        )
 
 
 def front(ranking: Ranking) -> tuple[Standing, ...]:

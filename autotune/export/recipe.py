@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from autotune.core.ranking import Standing
@@ -14,11 +14,16 @@ from autotune.engine.sglang.versions import DRAFT_IN_POOL, Version, in_force
 from autotune.errors import UsageError
 from autotune.export.words import check_text
 from autotune.study.reading import StudyView
+from autotune.study.verdict import proof_of
 
 _LAUNCHES = 3
 """A start may take this many times as long as the measured one before it counts as failed."""
 _SLOWEST_S = 900.0
 _LEAST_S = 300
+_MODELS = (
+    ("model", "model_path", "revision"),
+    ("draft model", "speculative_draft_model_path", "speculative_draft_model_revision"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,7 @@ def _provenance(
         yield "SIMULATED: measured on the simulated server, not on hardware"
     if view.fakes_acceptance:
         yield "FAKED: measured with the accept length of SGLANG_SIMULATE_ACC_LEN"
-    yield f"SGLang {record.versions.get('sglang', 'unknown')} on {describe_machine(record.machine)}"
+    yield from _origin(view, record)
     yield (
         f"one turn {latency.value:.3f} s [{latency.low:.3f}, {latency.high:.3f}], "
         f"throughput {throughput.value:,.0f} tok/s [{throughput.low:,.0f}, {throughput.high:,.0f}]"
@@ -160,6 +165,8 @@ def _provenance(
         f"{standing.gain_vs_baseline_pct:+.1f} % against the baseline, "
         f"{len(standing.trials)} launch{'es' if len(standing.trials) > 1 else ''}"
     )
+    proof = proof_of(view, standing).text
+    yield proof.replace("not confirmed", "NOT CONFIRMED", 1)
     if not standing.feasible:
         yield "INFEASIBLE: it violates a constraint of the study"
     if view.config.slo:
@@ -169,11 +176,52 @@ def _provenance(
     yield from _cautions(measured, target)
 
 
-def describe_machine(machine: dict[str, object]) -> str:
+def _origin(view: StudyView, record: TrialRecord) -> Iterator[str]:
+    """Server, hardware and model of the measurement, as far as they are known, and its day."""
+    driver = record.machine.get("driver")
+    on = describe_machine(record.machine) + (f", driver {driver}" if driver else "")
+    yield f"SGLang {record.versions.get('sglang', 'unknown')} on {on}"
+    models = [
+        f"{name} {record.effective[path]}{_revision(record, revision)}"
+        for name, path, revision in _MODELS
+        if record.effective.get(path)
+    ]
+    if models:
+        yield ", ".join(models)
+    ended = view.ended_at.get(record.number)
+    if ended is not None:
+        yield f"measured on {ended:%Y-%m-%d}"
+
+
+def _revision(record: TrialRecord, name: str) -> str:
+    found = record.effective.get(name)
+    return f" at revision {found}" if found else ""
+
+
+def describe_machine(machine: Mapping[str, object]) -> str:
     """``4 × NVIDIA H100``."""
     if "gpu" not in machine:
         return "no GPU seen"
     return f"{machine.get('n_gpus', '?')} × {machine['gpu']}"
+
+
+def other_machine(measured: Mapping[str, object], here: Mapping[str, object]) -> str | None:
+    """What makes another machine of this one, in a sentence; None: the flags fit it.
+
+    Args:
+        measured: of the record: ``n_gpus`` are those that the server used.
+        here: ``n_gpus`` are those that there are.
+    """
+    if "gpu" not in measured:
+        return None
+    was = f"measured on {describe_machine(measured)}"
+    if "gpu" not in here:
+        return f"{was}, and no GPU is seen here: on other GPUs other flags may be best"
+    n_used, n_here = measured.get("n_gpus", 0), here.get("n_gpus", 0)
+    fits = not isinstance(n_used, int) or not isinstance(n_here, int) or n_used <= n_here
+    if measured["gpu"] == here["gpu"] and fits:
+        return None
+    return f"{was}, and this machine has {describe_machine(here)}: other flags may be best here"
 
 
 def _effects(view: StudyView, standing: Standing) -> Iterator[str]:

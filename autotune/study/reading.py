@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 import optuna
@@ -30,6 +32,7 @@ class StudyView:
         choice: what the study recommended after its last launch; None: an older study.
         confirm_launches: launches of confirm stages, on prompts that the search has not seen.
         found: by the last confirm stage, whatever it was about; see ``confirmation``.
+        ended_at: when each trial ended, UTC.
     """
 
     name: str
@@ -41,6 +44,7 @@ class StudyView:
     choice: Choice | None = None
     confirm_launches: tuple[ConfirmLaunch, ...] = ()
     found: Confirmation | None = None
+    ended_at: Mapping[int, datetime] = field(default_factory=dict)
 
     @property
     def searched(self) -> Ranking:
@@ -152,4 +156,5 @@ def view_of(
         choice=store.choice(study),
         confirm_launches=tuple(store.confirm_launches(study)),
         found=store.confirmation(study),
+        ended_at=store.ended_at(study),
     )

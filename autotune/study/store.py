@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +272,13 @@ class StudyStore:
             if record.role == "confirm" and place is not None:
                 found.append(ConfirmLaunch(place, record))
         return found
+
+    def ended_at(self, study: optuna.Study) -> dict[int, datetime]:
+        """When each trial ended, UTC; Optuna keeps the local time of the tuner."""
+        trials = study.get_trials(deepcopy=False)
+        return {
+            t.number: t.datetime_complete.astimezone(UTC) for t in trials if t.datetime_complete
+        }
 
     def _all_records(self, study: optuna.Study) -> Iterator[tuple[FrozenTrial, TrialRecord]]:
         for trial in study.get_trials(deepcopy=False):

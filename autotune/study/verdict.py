@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from autotune.core.objective import Objective
 from autotune.core.ranking import Ranking, Standing, pool
 from autotune.core.trial import Interval, TrialRecord
 from autotune.study import words
-from autotune.study.confirmation import Confirmation
+from autotune.study.confirmation import Confirmation, Finalist
 from autotune.study.reading import StudyView
 
 
@@ -78,6 +79,59 @@ def _fresh(confirmation: Confirmation) -> str:
     s = "" if ours == 1 else "es"
     beside = "beside the baseline" if ours == theirs else f"beside {theirs} of the baseline"
     return f"{ours} fresh launch{s} {beside}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What fresh launches say of one configuration that somebody may deploy.
+
+    Attributes:
+        state: ``given``: it is better than the baseline beyond the noise, or simpler and as good,
+            or the baseline itself. ``missing``: nobody has looked. ``denied``: they do not show
+            that it is better.
+        text: in words, to stand behind the name of the trial or in a comment.
+    """
+
+    state: Literal["given", "missing", "denied"]
+    text: str
+
+
+def proof_of(view: StudyView, standing: Standing) -> Proof:
+    """What the confirm stage of a study proves of a standing of its ranking."""
+    base, confirmation = view.ranking.baseline, view.confirmation
+    if base is not None and base.trial == standing.trial:
+        return Proof("given", "these are your own flags")
+    if confirmation is None:
+        return Proof("missing", "not confirmed: no fresh launches were made of it")
+    finalists = confirmation.finalists
+    found = next((f for f in finalists if f.trial in standing.trials), None)
+    if found is None:
+        trials = " and ".join(str(f.trial) for f in finalists)
+        return Proof("missing", f"not confirmed: fresh launches were made of trial {trials} only")
+    if confirmation.n_left:
+        n = confirmation.n_left
+        return Proof("missing", f"not confirmed yet: {n} fresh launch{'es' * (n > 1)} to come")
+    told = _proven(confirmation, found)
+    is_used = confirmation.use == found.trial
+    if found.verdict == "better" or (found.verdict == "tie" and is_used):
+        return Proof("given", told)
+    return Proof("denied", "; ".join((told, *confirmation.baseline.doubts, *found.doubts)))
+
+
+def _proven(confirmation: Confirmation, found: Finalist) -> str:
+    n = len(found.launches)
+    fresh = f"{n} fresh launch{'' if n == 1 else 'es'} beside the baseline"
+    if found.gain is None:
+        return "not confirmed: a fresh launch of it or of the baseline carries no value"
+    gain = f"{words.gain(found.gain_pct)} ± {found.error_pct:.1f} against the baseline on {fresh}"
+    if found.verdict == "better":
+        return f"confirmed: {gain}"
+    if found.verdict == "tie" and confirmation.use == found.trial:
+        return f"confirmed as good as the baseline, with simpler flags: {gain}"
+    keep = {
+        "worse": "the baseline is better", "tie": "the baseline is as good",
+    }  # fmt: skip
+    return f"not confirmed: {gain}; {keep.get(found.verdict, 'that leaves it open')}"
 
 
 def off_wins(view: StudyView, ranking: Ranking) -> str | None:

@@ -29,7 +29,8 @@ _COPIED = (
     "disable_cuda_graph", "tp_size", "dp_size", "pp_size", "ep_size", "enable_dp_attention",
     "moe_runner_backend", "model_path", "served_model_name", "dtype", "device", "random_seed",
     "mamba_radix_cache_strategy", "max_mamba_cache_size", "attn_dp_size",
-    "speculative_draft_attention_backend", "linear_attn_backend",
+    "speculative_draft_attention_backend", "linear_attn_backend", "revision",
+    "speculative_draft_model_revision",
 )  # fmt: skip
 
 _DISABLED = "disabled"
