@@ -194,10 +194,10 @@ def confirm(
     ranking = rank(RECORDS, AGENTIC)
     assert ranking.best is not None
     winner = ranking.best.trial
-    values = {"latency_s": exactly(1.0), "throughput_tok_s": exactly(1000.0)}
+    latency_s, tok_s = exactly(1.0), exactly(1000.0)
     finalist = Finalist(
         trial=winner, launches=(9, 11), gain=Interval(gain, gain - 0.03, gain + 0.03),
-        verdict=verdict, doubts=doubts, **values,
+        latency_s=latency_s, throughput_tok_s=tok_s, verdict=verdict, doubts=doubts,
     )  # fmt: skip
     kept = StudyStore("made-up")
     kept.keep_choice(
@@ -210,7 +210,10 @@ def confirm(
     kept.keep_confirmation(
         study,
         Confirmation(
-            winner=winner, baseline=Finalist(trial=0, launches=(8, 10), **values),
+            winner=winner,
+            baseline=Finalist(
+                trial=0, launches=(8, 10), latency_s=latency_s, throughput_tok_s=tok_s
+            ),
             finalists=(finalist,), use=winner if use is None else use,
             latency_weight=AGENTIC.latency_weight, n_each=2, n_left=n_left,
         ),
