@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autotune.core.ranking import pool
+from autotune.core.ranking import pool, worst_constraints
 from autotune.core.trial import Flags, TrialRecord
 from autotune.study import words
 
@@ -18,18 +18,22 @@ class TrialTable:
         flags: names of the flag columns.
         latency: concurrency of the latency column.
         serving: concurrencies that have a throughput column.
+        n_slos: with any, the tightest one has a column.
     """
 
     flags: Sequence[str]
     latency: int
     serving: Sequence[int]
+    n_slos: int = 0
 
     _WIDTHS = (18, 22, 15, 8, 8)
+    _SLO_WIDTH = 30
 
     def header(self) -> str:
         titles = ["#", *(words.short(name) for name in self.flags), f"one turn, C={self.latency}"]
         titles += [f"C={c}" for c in self.serving]
-        return self._line([*titles, "vs baseline", "accept", "running"])
+        slo = ["tightest SLO"] if self.n_slos else []
+        return self._line([*titles, "vs baseline", "accept", "running", *slo])
 
     def lead(self, number: int, flags: Flags) -> str:
         """The start of a row: number and flags."""
@@ -64,6 +68,8 @@ class TrialTable:
         accept = next((p.accept_length for p in phases if p.accept_length), None)
         limit = first.effective.get("max_running_requests", "–")
         cells += [self._gain(first, gain_pct), f"{accept:.2f}" if accept else "–", str(limit)]
+        if self.n_slos:
+            cells.append(words.tightest(worst_constraints(records)))
         widths = self._widths()[1 + len(self.flags) :]
         line = "".join(f"{c:<{w}}" for c, w in zip(cells, widths, strict=True))
         return (self.lead(first.number, first.flags) + line).rstrip()
@@ -81,7 +87,8 @@ class TrialTable:
     def _widths(self) -> list[int]:
         first, served, *rest = self._WIDTHS
         flag_widths = [max(6, len(words.short(name)) + 2) for name in self.flags]
-        return [3, *flag_widths, first, *(served for _ in self.serving), *rest]
+        slo = [self._SLO_WIDTH] if self.n_slos else []
+        return [3, *flag_widths, first, *(served for _ in self.serving), *rest, *slo]
 
     def _line(self, titles: Iterable[str]) -> str:
         widths = self._widths()

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autotune.core import pareto
@@ -33,6 +33,8 @@ class Standing:
         trials: numbers of its launches that carry values, first one first.
         feasible: no launch violated a constraint.
         score: of the objective, against the baseline; 0 is the baseline's own.
+        constraints: worst violation of each SLO over its launches, relative to its limit; > 0 is
+            infeasible, < 0 is to spare.
     """
 
     trials: tuple[int, ...]
@@ -41,6 +43,7 @@ class Standing:
     throughput_tok_s: Interval
     feasible: bool
     score: float
+    constraints: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def trial(self) -> int:
@@ -68,6 +71,7 @@ class Standing:
             "throughput_tok_s": _plain(self.throughput_tok_s),
             "score": self.score,
             "gain_vs_baseline_pct": self.gain_vs_baseline_pct,
+            "constraints": dict(self.constraints),
         }
 
 
@@ -297,7 +301,17 @@ def _standing(
         throughput_tok_s=throughput,
         feasible=all(record.status == "complete" for record in group),
         score=objective.score(latency.value, throughput.value, base),
+        constraints=worst_constraints(group),
     )
+
+
+def worst_constraints(launches: Iterable[TrialRecord]) -> dict[str, float]:
+    """Of each SLO the violation by the launch that keeps it the least."""
+    worst: dict[str, float] = {}
+    for record in launches:
+        for slo, by in record.constraints.items():
+            worst[slo] = max(by, worst.get(slo, by))
+    return worst
 
 
 def _point(group: Sequence[TrialRecord]) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from autotune.core.trial import Flags, Interval, TrialRecord
 from autotune.space.rules import SHORT_NAMES, TREE_FLAGS
@@ -50,6 +51,21 @@ def spread(interval: Interval) -> str:
 
 def gain(percent: float) -> str:
     return f"{'+' if percent >= 0 else '−'} {abs(percent):.1f} %"
+
+
+def slack(missed: float) -> str:
+    """How far from its limit a constraint is, as a share of the limit: ``+`` is to spare."""
+    percent = -100 * missed
+    digits = 0 if abs(percent) >= 10 else 1
+    return f"{'+' if percent >= 0 else '−'} {abs(percent):,.{digits}f} %"
+
+
+def tightest(constraints: Mapping[str, float]) -> str:
+    """``+ 12 % ttft_p95_s<=0.5``: the SLO with the least to spare; empty without any."""
+    if not constraints:
+        return ""
+    slo, missed = max(constraints.items(), key=lambda item: item[1])
+    return f"{slack(missed)} {slo}"
 
 
 def duration(duration_s: float) -> str:

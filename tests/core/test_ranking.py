@@ -167,6 +167,7 @@ def test_the_document_of_a_standing_is_plain() -> None:
         "throughput_tok_s": {"value": 1000.0, "low": 1000.0, "high": 1000.0},
         "score": 0.0,
         "gain_vs_baseline_pct": 0.0,
+        "constraints": {},
     }
     assert Interval(0.0, 0.0, 0.0).half_width_frac == 0.0
 
