@@ -16,11 +16,12 @@ from autotune.errors import AutotuneError, Interrupted
 
 COMMANDS = {
     "optimize": "search the launch flags: one server launch per trial, front and flags at the end",
+    "confirm": "launch what a study recommends and your own flags afresh: the proof",
     "measure": "measure one configuration or a running server, no search",
     "show": "trials and front of a study, with intervals and the change against the baseline",
     "pareto": "the front of a study; the weight may change after the run",
     "explain": "why these flags: which limit binds, what one more step would do, what is close",
-    "export": "the best launch flags as a command, as flags, or as JSON",
+    "export": "the best launch flags as a script, SGLang YAML, docker, compose, k8s or systemd",
     "report": "write a study as one self-contained HTML page",
     "dashboard": "the Optuna dashboard on a study, on 127.0.0.1",
     "space": "list, show and check search spaces",

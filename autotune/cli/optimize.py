@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from autotune.cli import options
-from autotune.errors import Interrupted
+from autotune.cli.watching import watched
 
 if TYPE_CHECKING:
-    from autotune.core.trial import TrialRecord
-    from autotune.events import Event
     from autotune.study.campaign import Campaign
 
 
@@ -106,7 +102,7 @@ def command(
 
         options.print_json(document(campaign)) if as_json else rehearse(campaign)
         return
-    reason = _tune(campaign)
+    reason = watched(campaign, campaign.run)
     _finish(campaign, reason, as_json)
 
 
@@ -155,52 +151,11 @@ def _introduce(campaign: Campaign) -> None:
     )
 
 
-def _tune(campaign: Campaign) -> str:
-    from autotune.cli.progress import LiveProgress, PlainProgress, is_animated
-    from autotune.cli.table import TrialTable
-    from autotune.dashboard.keeper import NoteKeeper
-
-    config, keeper = campaign.config, NoteKeeper(campaign.store)
-    table = TrialTable(campaign.space.names, config.latency_concurrency, config.serving_concurrency)
-    progress = LiveProgress(table) if is_animated() else PlainProgress(table)
-
-    def show(event: Event) -> None:
-        # Nobody watches any more (a closed terminal, ``| head``): no reason to lose a study.
-        with suppress(OSError):
-            progress(event)
-        keeper(event)
-
-    try:
-        with progress:
-            return campaign.run(show)
-    except Interrupted:
-        with suppress(OSError):  # the terminal may be what ended it
-            click.echo(
-                "stopped: no server is left, and every finished trial is kept; "
-                "the same command goes on from here",
-                err=True,
-            )
-        raise
-    finally:
-        _leave_report(campaign)
-
-
-def _leave_report(campaign: Campaign) -> None:
-    """``report.html`` of what is known so far, however the run ended."""
-    from autotune.errors import AutotuneError
-    from autotune.report.page import report_page
-    from autotune.study.reading import read_study
-
-    with suppress(AutotuneError, OSError):  # the report is never the reason a run fails
-        view = read_study(campaign.store.name, storage=campaign.store.location)
-        if view.ranking.standings:
-            (view.directory / "report.html").write_text(report_page(view), encoding="utf-8")
-
-
 def _finish(campaign: Campaign, reason: str, as_json: bool) -> None:
     from autotune.cli.summary import summary
     from autotune.errors import NoFeasibleConfiguration
     from autotune.study.reading import read_study
+    from autotune.study.verdict import none_feasible
 
     view = read_study(campaign.store.name, storage=campaign.store.location)
     if as_json:
@@ -209,17 +164,5 @@ def _finish(campaign: Campaign, reason: str, as_json: bool) -> None:
         click.echo(summary(view, reason))
     if view.ranking.best is None:
         raise NoFeasibleConfiguration(
-            f"no configuration meets the constraints{_closest(view.records)}",
-            hint=f"autotune show --study {view.name}",
+            none_feasible(view.records), hint=f"autotune show --study {view.name}"
         )
-
-
-def _closest(records: Sequence[TrialRecord]) -> str:
-    """Which trial misses its worst constraint by the least, as the end of a sentence."""
-    from autotune.study.verdict import closest_miss
-
-    closest = closest_miss(records)
-    if closest is None:
-        return ""
-    slo, missed = max(closest.constraints.items(), key=lambda item: item[1])
-    return f"; trial {closest.number} comes closest: it misses {slo} by {missed:,.0%} of the limit"

@@ -30,6 +30,15 @@ def summary(view: StudyView, reason: str) -> str:
     return "\n".join(lines)
 
 
+def confirm_summary(view: StudyView) -> str:
+    """The end of ``confirm`` on a screen."""
+    ranking = view.ranking
+    n_fresh, minutes = _confirm_cost(view)
+    cost = f"Launched {n_fresh} times to confirm, {minutes:.0f} {_minutes_kind(view)} in all"
+    verdict = () if ranking.best is None else _verdict(view, ranking, ranking.best)
+    return "\n".join(["", *verdict, cost, "", *_next_commands(view)])
+
+
 def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
     """The feasible front, fastest first, and the baseline where it is not on it."""
     table = table_of(view)
@@ -66,7 +75,8 @@ def table_of(view: StudyView) -> TrialTable:
     """The table whose columns fit a study."""
     found = next((r.flags for r in view.records if r.flags), {})
     config = view.config
-    return TrialTable(list(found), config.latency_concurrency, config.serving_concurrency)
+    loads = config.latency_concurrency, config.serving_concurrency
+    return TrialTable(list(found), *loads, len(config.slo))
 
 
 def _row(view: StudyView, table: TrialTable, ranking: Ranking, standing: Standing) -> str:
@@ -100,6 +110,7 @@ def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]
         why = _why(view.record(base.trial), view.record(best.trial))
         if why:
             yield f"Seen     {why}"
+    yield from _limits(best)
     if view.is_simulated:
         yield _INDENT + "SIMULATED: these numbers come from the simulated server"
     if view.fakes_acceptance:
@@ -125,6 +136,16 @@ def _changes(view: StudyView, ranking: Ranking, base: Standing, best: Standing) 
         n = len(best.trials)
         launches = f"{n} launch{'es' if n > 1 else ''}"
         yield _INDENT + f"on prompts new to the search; in it: {gain} ± {error:.1f}, on {launches}"
+
+
+def _limits(best: Standing) -> Iterator[str]:
+    """How far the flags to use are from each limit."""
+    told = [
+        f"{slo} ({words.slack(by).removeprefix('+ ')} to spare)"
+        for slo, by in best.constraints.items()
+    ]
+    if told:
+        yield f"Meets    {' · '.join(told)}"
 
 
 def _gain_in_words(ranking: Ranking, best: Standing) -> str:
@@ -170,16 +191,24 @@ def _accept(record: TrialRecord) -> float | None:
 
 def _stopped(view: StudyView, reason: str) -> Iterator[str]:
     counts = view.ranking.counts
-    minutes = gpu_hours(view.records) * 60
-    kind = "simulated GPU-minutes" if view.is_simulated else "GPU-minutes"
+    minutes, kind = gpu_hours(view.records) * 60, _minutes_kind(view)
     n_failed = counts["failed"] - counts["by_kind"].get("interrupted", 0)
     failed = f", {n_failed} of them failed" if n_failed else ""
     n_launches = len(settled(view.records))
     yield f"Stopped  after {n_launches} launches{failed}, {minutes:.0f} {kind}: {reason}"
+    n_fresh, minutes = _confirm_cost(view)
+    if n_fresh:
+        yield _INDENT + f"then {n_fresh} to confirm, {minutes:.0f} {kind}"
+
+
+def _minutes_kind(view: StudyView) -> str:
+    return "simulated GPU-minutes" if view.is_simulated else "GPU-minutes"
+
+
+def _confirm_cost(view: StudyView) -> tuple[int, float]:
+    """Fresh launches, and the GPU-minutes that they held."""
     fresh = settled([launch.record for launch in view.confirm_launches])
-    if fresh:
-        minutes = gpu_hours(fresh) * 60
-        yield _INDENT + f"then {len(fresh)} to confirm, {minutes:.0f} {kind}"
+    return len(fresh), gpu_hours(fresh) * 60
 
 
 def _next_commands(view: StudyView) -> Iterator[str]:

@@ -60,7 +60,7 @@ def _judged(confirmation: Confirmation, goal: str, name: str) -> tuple[str, str]
             return "Tie", f"{name} has {_gain(confirmation)} for {goal} on {fresh}, and {which}"
     return "Unsure", (
         f"{_gain(confirmation)} for {goal} on {fresh}: inconclusive; "
-        f"--confirm {2 * confirmation.n_each} goes on with as many again"
+        f"autotune confirm --launches {2 * confirmation.n_each} goes on with as many again"
     )
 
 
@@ -175,6 +175,24 @@ def _by_load(records: Sequence[TrialRecord]) -> dict[str, tuple[Interval, bool]]
 
 
 def closest_miss(records: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The trial that misses its worst constraint by the least; None: none has constraints."""
-    measured = [record for record in records if record.constraints and record.objectives]
+    """The trial that misses its worst constraint by the least; None: none has constraints.
+
+    Speculation off is no configuration that a study could recommend.
+    """
+    measured = [r for r in records if r.constraints and r.objectives and r.role != "reference"]
     return min(measured, key=lambda record: max(record.constraints.values()), default=None)
+
+
+def none_feasible(records: Sequence[TrialRecord]) -> str:
+    """That no configuration meets the constraints, and which trial comes closest."""
+    told = "no configuration meets the constraints"
+    closest = closest_miss(records)
+    if closest is not None:
+        missed = [
+            f"{slo} by {by:,.0%} of the limit" for slo, by in closest.constraints.items() if by > 0
+        ]
+        flags = words.flags(closest.flags)
+        told += f"; trial {closest.number} comes closest: it misses {' and '.join(missed)}"
+        told += f" ({flags})" if flags else ""
+    off = next((r for r in records if r.role == "reference" and r.status == "complete"), None)
+    return told + (f"; speculation off (trial {off.number}) meets them" if off else "")

@@ -255,7 +255,7 @@ def test_a_gain_inside_the_noise_of_two_launches_is_inconclusive() -> None:
     assert found.verdict == "inconclusive" and found.use == found.winner
     assert not found.is_confirmed
     told = confirmed(found, AGENTIC)
-    assert told.title == "Unsure" and "--confirm 4" in told.text
+    assert told.title == "Unsure" and "autotune confirm --launches 4 goes on" in told.text
 
 
 def test_a_constraint_that_fresh_prompts_break_is_a_doubt() -> None:

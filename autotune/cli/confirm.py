@@ -1,0 +1,91 @@
+"""``autotune confirm``: fresh launches of what a study recommends, after the search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from autotune.cli import options
+from autotune.cli.watching import watched
+
+if TYPE_CHECKING:
+    from autotune.study.config import RunConfig
+
+EPILOG = """
+\b
+Examples:
+  autotune confirm
+  autotune confirm --study agents --launches 4 --finalists 2
+"""
+
+
+@click.command(short_help="prove what a study recommends", epilog=EPILOG)
+@options.study
+@click.option(
+    "--launches", type=int, metavar="N", help="Of each configuration in all [as the study]."
+)
+@click.option("--finalists", type=int, metavar="N", help="Configurations besides yours [1].")
+@options.as_json
+@click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+def command(
+    study: str | None,
+    launches: int | None,
+    finalists: int | None,
+    as_json: bool,
+    command_words: tuple[str, ...],
+) -> None:
+    """Launch what a study recommends and your own flags afresh, in turns, on prompts new to it.
+
+    The verdict: better by so many percent, a tie, or inconclusive. Launches made before count.
+
+    The launch command is the study's own; where it holds a secret, which no file keeps, give it
+    again after --.
+    """
+    from autotune.cli.summary import confirm_summary
+    from autotune.errors import NoFeasibleConfiguration
+    from autotune.study.campaign import Campaign
+    from autotune.study.reading import open_store, read_study
+    from autotune.study.verdict import none_feasible
+
+    store = open_store(study)
+    config = _config_of(study, command_words, launches, finalists)
+    if config.storage is not None:
+        config = replace(config, storage=store.location)
+    campaign = Campaign.prepare(config)
+    found = watched(campaign, campaign.confirm)
+    view = read_study(campaign.store.name, storage=store.location)
+    if view.searched.best is None:
+        raise NoFeasibleConfiguration(none_feasible(view.records))
+    if as_json:
+        options.print_json(options.document(view))
+    elif found is None:
+        click.echo("nothing to confirm: nothing measured beats the flags you came with")
+    else:
+        click.echo(confirm_summary(view))
+
+
+def _config_of(
+    study: str | None, words: tuple[str, ...], launches: int | None, finalists: int | None
+) -> RunConfig:
+    """That of the study, with another number of launches and the command that was given."""
+    from autotune.study.config import from_yaml
+    from autotune.study.config_check import check_config
+    from autotune.study.store import MASK, STUDIES, find_study
+
+    name = find_study(study)
+    config = replace(from_yaml(STUDIES / name / "study.yaml"), study=name)
+    if words:
+        config = replace(config, command=words)
+    elif any(MASK in word for word in config.command):
+        raise click.UsageError(
+            f"the launch command of study {name!r} holds a secret, which no file keeps: "
+            "give the command again after --"
+        )
+    n_each = config.confirm or 2 if launches is None else launches
+    if n_each < 1:
+        raise click.UsageError(f"--launches is {n_each}, and a verdict needs at least one")
+    config = replace(config, confirm=n_each, finalists=finalists or config.finalists)
+    check_config(config)
+    return config
