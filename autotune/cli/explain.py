@@ -19,6 +19,20 @@ _NUMBER = re.compile(r"([+−] )?[\d.,]+( (%|s|ms|tok/s|tokens|requests?|GB)(?!\
 """What stays on one line: a number with its sign, its unit and its spread."""
 _HELD = "\N{NO-BREAK SPACE}"
 
+_GLOSSARY = {
+    r"C=\d": "C=16: 16 requests in flight at all times",
+    r"\bbinds\b": "binds: is what decides here; more of anything else brings little",
+    r"\bturn\b": "turn: one answer of reference length, from the request to its last token",
+    r"\bpass\b": "pass: one run of the large model, which checks what was drafted",
+    r"[Aa]ccept length": "accept length: tokens that a pass yields, its own one included",
+    r"running limit|at once": "running limit: requests that the server runs at once, told at its "
+    "start; the others wait in its queue",
+    r"KV pool": "KV pool: GPU memory for the contexts of running requests, counted in tokens",
+    r"\bscore\b": "score: latency and throughput against your flags, weighted by the objective",
+    r"\bmodel\)": "(model): the search's own model of this study, with its 95 % interval",
+}
+"""What a word of an explanation means; told where the word stands in it."""
+
 EPILOG = """
 \b
 Examples:
@@ -55,8 +69,13 @@ def command(study: str | None, trial: int | None, as_json: bool) -> None:
 
 
 def as_text(found: Explanation) -> str:
-    """Titles in a column of their own, sentences beside it."""
-    return "\n".join(_block(finding.title, finding.text) for finding in found.findings)
+    """Titles in a column of their own, sentences beside it; last what their words mean."""
+    lines = [_block(finding.title, finding.text) for finding in found.findings]
+    told = " ".join(lines)
+    known = [meaning for word, meaning in _GLOSSARY.items() if re.search(word, told)]
+    if known:
+        lines += ["", *(_block("" if i else "Words", text) for i, text in enumerate(known))]
+    return "\n".join(lines)
 
 
 def _block(title: str, text: str) -> str:

@@ -113,12 +113,7 @@ def _learned(view: StudyView, study: Study) -> Learned | None:
 def _choice(subject: Subject) -> Finding:
     ranking, standing = subject.ranking, subject.standing
     is_off = ranking.reference is standing
-    what = "is recommended" if subject.is_best else "is not what the study recommends"
-    if is_off:
-        what = "runs without speculation, to compare"
-    text = f"{subject.name} {what} for {ranking.objective.describe()}"
-    if ranking.best is None and not is_off:
-        what = "comes closest to the limits, which no configuration meets,"
+    text = f"{subject.name} {_place(subject)} for {ranking.objective.describe()}"
     base, figures = ranking.baseline, {}
     if base is not None and base.trial != standing.trial:
         gain, error = standing.gain_vs_baseline_pct, ranking.gain_error_pct(standing)
@@ -134,6 +129,19 @@ def _choice(subject: Subject) -> Finding:
         text += f"; recommended is trial {best.trial}{in_brackets(best.flags)}"
     verdict = "best" if subject.is_best else "off" if is_off else "other"
     return Finding("choice", "Choice", f"{capital(text)}.", figures, verdict)
+
+
+def _place(subject: Subject) -> str:
+    """What the study makes of the configuration."""
+    ranking = subject.ranking
+    if ranking.reference is subject.standing:
+        return "runs without speculation, to compare"
+    if ranking.best is not None:
+        return "is recommended" if subject.is_best else "is not what the study recommends"
+    closest = closest_miss(subject.view.records)
+    if closest is not None and closest.number in subject.standing.trials:
+        return "comes closest to the limits, which no configuration meets,"
+    return "misses a limit, as every configuration does,"
 
 
 def _launches(n: int) -> str:

@@ -10,7 +10,7 @@ from autotune.core.ranking import TIE, Ranking, Standing
 from autotune.core.trial import Flags, Interval
 from autotune.explain.document import Figure, Finding
 from autotune.explain.model import Learned, Range
-from autotune.explain.said import capital, listed, said, share
+from autotune.explain.said import capital, listed, plain, said, share
 from autotune.explain.subject import Subject, in_brackets, one_more_step
 from autotune.explain.walls import ceiling_of
 
@@ -85,10 +85,10 @@ def _new_limit(deeper: Subject, limit: float | None) -> Iterator[str]:
     """Whether the running limit binds there, and by how much."""
     over = [p for p in deeper.serving if limit is not None and limit < p.concurrency]
     if over and limit is not None:
-        by = [f"{p.concurrency - limit:.0f} of {p.concurrency}" for p in over]
+        by = [f"{p.concurrency - limit:.0f} of {p.concurrency} requests" for p in over]
         step = f"at steps {deeper.steps}" if deeper.steps else "there"
         yield (
-            f"{step} the running limit binds: {limit:.0f} run at once and {listed(by)} requests "
+            f"{step} the running limit binds: {limit:.0f} run at once, so that {listed(by)} "
             "have to wait (told by the server)"
         )
 
@@ -103,10 +103,10 @@ def _step_modelled(subject: Subject, flags: Flags, model: Learned) -> Finding:
     limit, then = subject.running_limit, model.running_limit(flags)
     if then is not None:
         figures["running_limit_then"] = then
-        text = f"room for {said(then)} at once"
+        text = f"{plain(then)} run at once (model)"
         if limit is not None:
             figures["running_limit"] = Figure(limit, "requests", "server")
-            text += f" in place of {said(figures['running_limit'])}"
+            text += f" in place of {limit:.0f} (told by the server)"
         told.append(text)
     latency = figures["change_pct@latency"] = model.change(subject.flags, flags, None)
     told.append(f"{subject.latency_load} turn {said(latency)}")
@@ -115,7 +115,7 @@ def _step_modelled(subject: Subject, flags: Flags, model: Learned) -> Finding:
         figures[f"change_pct@{phase.load}"] = change
         told.append(f"{phase.load} throughput {said(change)}")
     figures["survival"] = Figure(model.survival(flags), "", "model")
-    told.append(f"such a launch lives with {share(figures['survival'].value)} (model)")
+    told.append(f"the chance that a launch survives is {share(figures['survival'].value)} (model)")
     outside = "" if model.knows(flags) else ", outside the searched space"
     text = f"Not measured{outside}{in_brackets(flags)}: {'; '.join(told)}."
     return Finding("one_more_step", "One more", text, figures, "model")
@@ -149,8 +149,8 @@ def next_best(subject: Subject, model: Learned | None) -> Finding:
         chance = model.chance_better(own.flags, first.flags)
         figures["chance_better"] = Figure(chance, "", "model")
         text += (
-            f"; that trial {own.trial} is truly the better of trials {own.trial} and "
-            f"{first.trial}: {share(chance)} (model)"
+            f"; the chance that trial {own.trial} is truly the better of the two is "
+            f"{share(chance)} (model)"
         )
     return Finding("next_best", "Next best", f"{capital(text)}.", figures, verdict)
 
@@ -246,16 +246,17 @@ def holds_for(subject: Subject, model: Learned | None) -> Finding | None:
         Figure(min(max(1.0, factor * length.value), ceiling), "tokens", "model")
         for factor in (found.low, found.high)
     )
+    inside = low.value <= length.value <= high.value
     text = (
-        f"These flags are the best of those measured {_range_in_words(found, low, high)} (model; "
+        f"These flags {'are' if inside else 'would be'} the best of those measured "
+        f"{_range_in_words(found, low, high)} (model); {'it is' if inside else 'but it is'} "
+        f"{length.value:.2f} (measured)"
     )
-    text += f"measured: {length.value:.2f})"
     for place, side in ((found.below, "below"), (found.above, "above")):
         if place is not None:
             winner = model.kept[place]
             text += f"; {side} that, trial {winner.number}{in_brackets(winner.flags)} wins"
     text += ". Acceptance was made easier and harder for all measured configurations alike."
-    inside = low.value <= length.value <= high.value
     verdict = "holds" if inside else "does_not_hold"
     return Finding("holds_for", "Holds", text, {"low": low, "high": high}, verdict)
 

@@ -116,7 +116,7 @@ def _under(subject: Subject, phase: Phase, model: Learned | None) -> Finding:
     told = f"at {phase.load} nothing has to wait: {said(flying)} in flight"
     if limit is not None:
         figures["running_limit"] = Figure(limit, "requests", "server")
-        told += f", and the server runs up to {said(figures['running_limit'])}"
+        told += f", and the server would run {limit:.0f} at once (told by the server)"
     verdict = "none"
     if model is not None:
         shares = model.cycle(subject.flags, n_running)
@@ -135,12 +135,11 @@ def _limit_binds(
     figures["over_the_limit"] = Figure(n_sent - limit, "requests", "server")
     steps = f" at steps {subject.steps}" if subject.steps else ""
     text = (
-        f"At {phase.load} the running limit binds{steps}: the server runs "
-        f"{said(figures['running_limit'])} at once, {n_sent - limit:.0f} fewer than the {n_sent} "
-        "that are sent"
+        f"At {phase.load} the running limit binds{steps}: {n_sent} requests are sent and the "
+        f"server runs {limit:.0f} at once (told by the server), {n_sent - limit:.0f} fewer"
     )
     if "waiting" in figures:
-        text += f", and {said(figures['waiting'])} wait on average"
+        text += f"; {said(figures['waiting'])} wait on average"
     ttft = subject.pooled(phase.load, "ttft_s")
     if ttft is not None:
         figures["ttft_s"] = Figure.of(ttft, "s")
@@ -180,17 +179,18 @@ def memory(subject: Subject, model: Learned | None) -> Finding | None:
     if free is not None:
         figures["free_gb"] = Figure(free, "GB", "server")
         told.append(
-            f"{said(figures['free_gb'])} of each GPU stay free once CUDA graphs are captured"
+            f"{plain(figures['free_gb'])} of each GPU stay free after its start (told by the "
+            "server)"
         )
     more = model.with_more_memory(subject.flags, _MORE_MEMORY) if model is not None else None
     if model is not None and more is not None:
         figures["survival"] = Figure(model.survival(more), "", "model")
         chance = share(figures["survival"].value)
-        text = f"with {MEMORY} {more[MEMORY]:.2f} a launch lives with {chance}"
+        text = f"with {MEMORY} {more[MEMORY]:.2f} the chance that a launch survives is {chance}"
         limit = model.running_limit(more)
         if limit is not None:
             figures["running_limit_then"] = limit
-            text += f" and runs {plain(limit)} at once"
+            text += f", and it would run {plain(limit)} at once"
         told.append(f"{text} (model)")
     if not told:
         return None
