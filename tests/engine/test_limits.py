@@ -76,6 +76,23 @@ def test_what_the_release_means_is_noted() -> None:
     assert topics("--max-running-requests 64", "0.5.23") == []
 
 
+@pytest.mark.parametrize(
+    ("release", "refused"),
+    [
+        ("0.5.12", []), ("0.5.13", [0, 2, 4, 5]), ("0.5.14", [2, 4, 5]), ("0.5.19", [2, 4, 5]),
+        ("0.5.20", [2, 4]), ("0.5.23", [2, 4]),
+    ],
+)  # fmt: skip
+def test_adaptive_speculation_starts_from_the_candidates_of_its_release(
+    release: str, refused: list[int]
+) -> None:
+    """Without a file of its own; see ``speculative/adaptive_spec_params.py`` of each release."""
+    rules = server_rules(command("", release), {})
+    every = {n: {STEPS: n, TOPK: 1, DRAFT: n + 1, "speculative_adaptive": True} for n in range(6)}
+    found = {n: rules.refusal(flags) for n, flags in every.items()}
+    assert [n for n, why in found.items() if why and why.rule == "adaptive-steps"] == refused
+
+
 def test_a_flag_of_the_space_that_the_release_lacks_is_refused() -> None:
     space = SearchSpace("s", "", {"speculative_adaptive": Switch()}, {STEPS: 3, TOPK: 1})
     with pytest.raises(UsageError, match=r"came with SGLang 0\.5\.11"):

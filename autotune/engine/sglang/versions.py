@@ -267,11 +267,23 @@ PAGE_SIZES: tuple[Since[Mapping[str, tuple[int, ...]]], ...] = (
 """Page sizes a backend runs; the first replaces any other, with a line in the log."""
 
 ADAPTIVE_STEPS: tuple[Since[tuple[int, ...]], ...] = (
-    Since("0.5.11", (), "speculative/adaptive_spec_params.py @0.5.11 takes any"),
-    Since("0.5.15", (0, 1, 3, 7), "arg_groups/speculative_hook.py:566 @0.5.15"),
+    Since("0.5.11", (), "speculative/adaptive_spec_params.py @0.5.11, @0.5.12 take any"),
+    Since("0.5.13", (1, 3, 7), "speculative/adaptive_spec_params.py:135 @0.5.13"),
+    Since("0.5.14", (0, 1, 3, 7), "arg_groups/speculative_hook.py:502 @0.5.14, :566 @0.5.15"),
     Since("0.5.20", (0, 1, 3, 5, 7), "arg_groups/speculative_hook.py:1133 @0.5.20, :1417 @0.5.23"),
 )
 """Steps that ``--speculative-adaptive`` starts from, without a file of its own; empty: any."""
+
+ADAPTIVE_FILES: tuple[Since[str], ...] = (
+    Since("0.5.11", "list, no overlap", "speculative/adaptive_spec_params.py:36 @0.5.11"),
+    Since("0.5.12", "list", "speculative/adaptive_spec_params.py:95 @0.5.12"),
+    Since("0.5.13", "table", "speculative/adaptive_spec_params.py:102 @0.5.13"),
+    Since("0.5.14", "table with off", "speculative/adaptive_spec_params.py:110 @0.5.14"),
+)
+"""What ``--speculative-adaptive-config`` holds: one list of steps, among which acceptance alone
+chooses (0.5.11 without the overlap scheduler only), or a list for each batch size, with 0 for
+speculation off from 0.5.14 on.
+"""
 
 OVERLAP: tuple[Since[str], ...] = (
     Since("0.4.5", "never", "server_args.py @0.4.5 to 0.5.4 switches it off"),

@@ -12,10 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autotune.engine.sglang.adaptive import ALGORITHMS as ADAPTS
 from autotune.engine.sglang.config_file import config_path, without_config, words_of
+from autotune.engine.simulated.adaptive import AdaptiveSteps, adapting, read_document
 from autotune.engine.simulated.faults import NAMES as FAULT_NAMES
 from autotune.engine.simulated.faults import Fault, fault_named
-from autotune.engine.simulated.physics import NO_SPECULATION, Deployment, Speculation
+from autotune.engine.simulated.physics import (
+    GRAPH_BATCH_SIZES,
+    NO_SPECULATION,
+    Deployment,
+    Speculation,
+)
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
 from autotune.errors import ConfigError, UsageError
 
@@ -37,6 +44,7 @@ _TEXT_FLAGS = (
     "speculative-draft-model-quantization", "speculative-attention-mode",
     "speculative-draft-attention-backend", "speculative-token-map", "json-model-override-args",
     "dist-init-addr", "linear-attn-backend", "speculative-moe-runner-backend",
+    "speculative-adaptive-config",
 )  # fmt: skip
 _INTEGER_FLAGS = (
     "dp-size", "ep-size", "pp-size", "nnodes", "node-rank", "max-total-tokens", "random-seed",
@@ -55,6 +63,7 @@ _SWITCHES = (
     "enable-dp-attention", "enable-hierarchical-cache", "skip-server-warmup", "sleep-on-idle",
     "enable-flashinfer-allreduce-fusion", "disable-custom-all-reduce", "disable-cuda-graph",
     "enable-p2p-check", "enable-mamba-extra-buffer", "enable-linear-replayssm-spec",
+    "speculative-adaptive",
 )  # fmt: skip
 
 
@@ -101,6 +110,7 @@ class ServerOptions:
     startup_speed: float
     seed: int
     defects: Defects
+    adaptive: AdaptiveSteps | None
     fault: Fault | None
     resolved: dict[str, Any]
 
@@ -200,6 +210,10 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
     if fraction is None:
         fraction = _automatic_fraction(scenario, graph_max)
     deployment = Deployment(scenario.machine, speculation, fraction, running, graph_max)
+    adaptive = None
+    if args.speculative_adaptive:
+        adaptive = _adaptive_steps(args.speculative_adaptive_config, deployment)
+        deployment = adapting(deployment, adaptive)
     resolved = _resolved(args, scenario, deployment)
     options = ServerOptions(
         scenario=scenario,
@@ -213,6 +227,7 @@ def parse_options(argv: list[str] | None = None) -> tuple[ServerOptions, list[st
         startup_speed=args.startup_speed,
         seed=args.simulation_seed,
         defects=defects,
+        adaptive=adaptive,
         fault=args.fail if speculation.steps >= args.fail_from_steps else None,
         resolved=resolved,
     )
@@ -272,7 +287,10 @@ def _resolve_speculation(
 ) -> Speculation:
     algorithm = args.speculative_algorithm
     if algorithm is None:
+        args.speculative_adaptive = False
         return NO_SPECULATION
+    if args.speculative_adaptive:
+        _start_adaptive(args, log)
     if algorithm not in _TREE_ALGORITHMS:
         raise RejectedArguments(f"ValueError: Unknown speculative algorithm: {algorithm}")
     steps, topk = args.speculative_num_steps, args.speculative_eagle_topk
@@ -297,6 +315,53 @@ def _resolve_speculation(
             "TypeError: unsupported operand type(s) for -: 'NoneType' and 'int'"
         )
     return Speculation(steps, topk, draft_tokens)
+
+
+def _start_adaptive(args: argparse.Namespace, log: list[str]) -> None:
+    """Fills in what the file of adaptive speculation decides, or switches it off with a line.
+
+    Source: arg_groups/speculative_hook.py:1374 to 1430 @0.5.23.
+    """
+    algorithm, topk = args.speculative_algorithm, args.speculative_eagle_topk
+    reason = None
+    if algorithm not in ADAPTS:
+        reason = f"speculative_algorithm={algorithm} (only EAGLE/EAGLE3 are supported)"
+    elif topk not in (None, 1):
+        reason = f"speculative_eagle_topk={topk} (only topk=1 is supported)"
+    if reason is not None:
+        log.append(
+            f"speculative_adaptive disabled: {reason}. Falling back to static speculative params."
+        )
+        args.speculative_adaptive = False
+        return
+    known = read_steps(args.speculative_adaptive_config, 0, ()).candidates
+    steps = args.speculative_num_steps
+    if steps is None:
+        steps = known[len(known) // 2]
+    if steps not in known:
+        raise RejectedArguments(
+            f"ValueError: --speculative-num-steps={steps} is not in the adaptive config "
+            f"candidate_steps {list(known)}. Pass one of those values."
+        )
+    args.speculative_num_steps, args.speculative_eagle_topk = steps, 1
+    args.speculative_num_draft_tokens = steps + 1
+
+
+def _adaptive_steps(path: str | None, deployment: Deployment) -> AdaptiveSteps:
+    sizes = [size for size in GRAPH_BATCH_SIZES if size <= deployment.graph_max_batch]
+    return read_steps(path, deployment.speculation.steps, sizes)
+
+
+def read_steps(path: str | None, initial: int, sizes: Sequence[int]) -> AdaptiveSteps:
+    """The steps of a file, or SGLang's own.
+
+    Raises:
+        RejectedArguments: SGLang cannot read the file.
+    """
+    try:
+        return AdaptiveSteps(read_document(path) if path else None, initial, sizes)
+    except (OSError, ValueError) as error:
+        raise RejectedArguments(f"{type(error).__name__}: {error}") from None
 
 
 def _automatic_fraction(scenario: Scenario, graph_max: int) -> float:

@@ -15,6 +15,7 @@ from random import Random
 from typing import NamedTuple
 
 from autotune.engine.simulated.acceptance import AcceptDistribution
+from autotune.engine.simulated.adaptive import Gear, Gearbox
 from autotune.engine.simulated.physics import Deployment
 from autotune.engine.simulated.prefix_cache import Piece, PrefixCache
 
@@ -86,12 +87,22 @@ class Pass(NamedTuple):
 
 
 class BatchScheduler:
-    """The scheduler of one simulated server, in virtual seconds since it became ready."""
+    """The scheduler of one simulated server, in virtual seconds since it became ready.
+
+    Args:
+        gearbox: of a server whose draft steps change with its batch; None: they stay.
+    """
 
     def __init__(
-        self, deployment: Deployment, accept: AcceptDistribution, noise: Noise, seed: int
+        self,
+        deployment: Deployment,
+        accept: AcceptDistribution,
+        noise: Noise,
+        seed: int,
+        gearbox: Gearbox | None = None,
     ) -> None:
         self.deployment = deployment
+        self._gearbox = gearbox
         self.cache = PrefixCache(deployment.kv_pool_tok)
         self.queue: deque[Request] = deque()
         self.running: list[Request] = []
@@ -170,10 +181,13 @@ class BatchScheduler:
     def _decode(self) -> Pass:
         self._retract_until_room()
         context_tok = sum(r.prompt_tok + r.n_emitted for r in self.running)
-        self._advance(self.deployment.cycle_s(len(self.running), context_tok))
-        emissions = []
+        batch, gears = len(self.running), self._gearbox
+        gear = gears.at(batch) if gears else Gear(self.deployment, self._accept)
+        self._advance(gear.deployment.cycle_s(batch, context_tok))
+        emissions, drafts = [], []
         for request in tuple(self.running):
-            accepted = self._accept.draw(self._random.random())
+            accepted = gear.accept.draw(self._random.random())
+            drafts.append(accepted - 1)
             request.n_verify += 1
             request.accept_histogram.append(accepted)
             self.n_cycles += 1
@@ -182,11 +196,14 @@ class BatchScheduler:
             if self.cache.reserve(n_tok):  # only a lone request larger than the pool gets no room
                 request._held_tok += n_tok
             emissions.append(self._emit(request, n_tok))
+        if gears:
+            gears.learn(batch, drafts)
         return Pass(self.now_s, emissions)
 
     def _retract_until_room(self) -> None:
         """Sends the newest requests back to the queue while the pool cannot hold one more cycle."""
-        longest = self.deployment.speculation.steps + 1
+        deepest = max((steps for steps, _ in self.deployment.spares), default=0)
+        longest = max(self.deployment.speculation.steps, deepest) + 1
         while len(self.running) > 1:
             need_tok = longest * len(self.running)
             if self.cache.reserve(need_tok):

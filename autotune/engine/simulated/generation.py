@@ -220,7 +220,7 @@ def read_generation(path: str, body: dict[str, Any], options: ServerOptions) -> 
         cached_details=bool(body.get("return_cached_tokens_details", False)),
         cache_report=bool(options.resolved["enable_cache_report"]),
         ignores_end=ignores_end or loops,
-        speculates=options.deployment.speculation.is_on,
+        speculates=options.deployment.speculation.is_on or options.adaptive is not None,
     )
 
 

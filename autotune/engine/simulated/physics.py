@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 GRAPH_BATCH_SIZES = (
     *range(1, 9), *range(10, 33, 2), *range(40, 65, 4), *range(72, 257, 8), *range(272, 513, 16),
@@ -130,13 +130,19 @@ NO_SPECULATION = Speculation(0, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A machine with launch flags: everything the laws need."""
+    """A machine with launch flags: everything the laws need.
+
+    Attributes:
+        spares: other steps that an adaptive server changes to while it runs, each with the largest
+            batch size that it has a graph for. Memory is set aside for the deepest of all.
+    """
 
     machine: Machine
     speculation: Speculation
     mem_fraction: float
     max_running_requests: int
     graph_max_batch: int
+    spares: tuple[tuple[int, int], ...] = ()
     _captured: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -159,6 +165,8 @@ class Deployment:
             busy_s += (spec.steps - 1) * self._draft_pass_s(padded * spec.topk)
             busy_s += self._draft_pass_s(rows)
             fixed_ms += m.tree_penalty_ms if spec.topk > 1 else 0.0
+        elif self.spares:  # drafting may go on later, so the draft model is kept up to date
+            busy_s += self._draft_pass_s(rows)
         if m.state is not None:
             fixed_ms += m.state.move_ms * batch * float(spec.draft_tokens**m.state.move_power)
         total_s = busy_s + fixed_ms / 1e3
@@ -175,7 +183,17 @@ class Deployment:
         gb = m.draft_params_b * m.bytes_per_param / m.n_gpus
         return m.rows_s(gb, m.draft_params_b, n_rows) + m.draft_fixed_ms / 1e3
 
+    def at_steps(self, steps: int) -> Deployment:
+        """The same server while it drafts so many steps."""
+        speculation = Speculation(steps, 1, steps + 1) if steps else NO_SPECULATION
+        return replace(self, speculation=speculation)
+
     # ---- memory -------------------------------------------------------------------------------
+
+    @property
+    def deepest_draft(self) -> int:
+        """Draft tokens that memory is set aside for."""
+        return max(self.speculation.draft_tokens, *(steps + 1 for steps, _ in self.spares), 1)
 
     @property
     def kv_pool_gb(self) -> float:
@@ -195,7 +213,7 @@ class Deployment:
         if state is None:
             return self.max_running_requests
         extra_gb = (self.mem_fraction - state.at_fraction) * self.machine.gpu_memory_gb
-        draft = self.speculation.draft_tokens
+        draft = self.deepest_draft
         taken = state.per_draft * float(draft**state.power)
         fitted = state.at_zero - taken + state.per_gb * extra_gb
         slots = max(fitted, state.tail * self.kv_pool_gb / draft)
@@ -208,7 +226,8 @@ class Deployment:
         The factor two is the overlap scheduler's (SGLang >= 0.5.13, ``mem_cache/common.py``).
         """
         spec = self.speculation
-        return 2 * max(spec.topk * spec.steps, spec.draft_tokens) if spec.is_on else 0
+        drafts = spec.is_on or bool(self.spares)
+        return 2 * max(spec.topk * spec.steps, self.deepest_draft) if drafts else 0
 
     @property
     def free_after_capture_gb(self) -> float:
@@ -216,6 +235,7 @@ class Deployment:
         m = self.machine
         outside_gb = (1.0 - self.mem_fraction) * m.gpu_memory_gb
         graph_rows = self.graph_max_batch * self.speculation.draft_tokens
+        graph_rows += sum(batch * (steps + 1) for steps, batch in self.spares)
         return outside_gb - m.activations_gb - m.graph_mb_per_row * graph_rows / 1e3
 
 

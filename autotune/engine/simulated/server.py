@@ -21,6 +21,7 @@ from autotune.engine.simulated.acceptance import (
     accept_distribution,
     faked_distribution,
 )
+from autotune.engine.simulated.adaptive import gearbox
 from autotune.engine.simulated.arguments import (
     RejectedArguments,
     ServerOptions,
@@ -29,6 +30,7 @@ from autotune.engine.simulated.arguments import (
 from autotune.engine.simulated.batch import BatchScheduler, Noise
 from autotune.engine.simulated.generation import Generation, RequestError, read_generation
 from autotune.engine.simulated.http import HttpConnection, HttpRequest, Reply
+from autotune.engine.simulated.physics import Speculation
 from autotune.engine.simulated.pump import Pump, VirtualClock
 from autotune.engine.simulated.startup import log, play, start
 
@@ -44,8 +46,16 @@ class SimulatedServer:
     """One server: options, scheduler, and the routes on top of them. Used from one event loop."""
 
     def __init__(self, options: ServerOptions) -> None:
+        deployment, speculation = options.deployment, options.deployment.speculation
+        gears = None
+        if options.adaptive is not None:
+            gears = gearbox(
+                deployment,
+                options.adaptive,
+                lambda steps: _acceptance(options, Speculation(steps, 1, steps + 1)),
+            )
         scheduler = BatchScheduler(
-            options.deployment, _acceptance(options), _noise(options), options.seed
+            deployment, _acceptance(options, speculation), _noise(options), options.seed, gears
         )
         scheduler.cache.keeps = not options.resolved["disable_radix_cache"]
         self.options = options
@@ -225,8 +235,7 @@ class SimulatedServer:
         generation.request.output_tok = min(generation.request.output_tok, limit - prompt_tok)
 
 
-def _acceptance(options: ServerOptions) -> AcceptDistribution:
-    spec = options.deployment.speculation
+def _acceptance(options: ServerOptions, spec: Speculation) -> AcceptDistribution:
     faked = faked_accept_length(os.environ)
     with suppress(ValueError):  # SGLang passes over a value that is no number, too
         if faked is not None and spec.is_on:
