@@ -13,6 +13,9 @@ study = click.option("--study", metavar="NAME", help="Study to read; default: th
 runs_on = click.option(
     "--on", "runs_on", metavar="ssh://HOST", help="Run the servers on another machine."
 )
+events = click.option(
+    "--events", metavar="FILE", help="Each event as a line of JSON; - is stdout, text is on stderr."
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
@@ -23,7 +26,20 @@ def document(view: StudyView) -> dict[str, Any]:
         from autotune.study.confirmation import to_dict
 
         told["confirmation"] = to_dict(view.confirmation)
-    return told
+    from autotune.study.verdict import off_wins
+
+    off = off_wins(view, view.ranking)
+    return told if off is None else told | {"off_wins": off}
+
+
+def check_stdout(events: str | None, as_json: bool) -> None:
+    """Refuses two kinds of data on stdout.
+
+    Raises:
+        UsageError: both are asked for.
+    """
+    if events == "-" and as_json:
+        raise click.UsageError("--json and --events - both go to stdout: give --events a file")
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 (any JSON value)

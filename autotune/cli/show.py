@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @options.as_json
 def command(study: str | None, as_json: bool) -> None:
     """Trials and feasible front of a study, with intervals and the change against the baseline."""
-    from autotune.cli.summary import confirm_table, front_table, table_of
+    from autotune.cli.summary import confirm_table, front_table, off_line, table_of
     from autotune.study.reading import read_study
 
     view = read_study(study)
@@ -41,7 +41,7 @@ def command(study: str | None, as_json: bool) -> None:
         standing = ranking.standing_of(record)
         click.echo(table.row(record, standing.gain_vs_baseline_pct if standing else None))
     click.echo()
-    for line in front_table(view, ranking):
+    for line in (*off_line(view, ranking), *front_table(view, ranking)):
         click.echo(line)
     for line in confirm_table(view):
         click.echo(line)

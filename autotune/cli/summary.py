@@ -90,10 +90,15 @@ def _row(view: StudyView, table: TrialTable, ranking: Ranking, standing: Standin
     return row + (f"  ← {' and '.join(marks)}" if marks else "")
 
 
-def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]:
+def off_line(view: StudyView, ranking: Ranking) -> Iterator[str]:
+    """Where speculation off is faster; nothing where it is not."""
     off = off_wins(view, ranking)
     if off is not None:
         yield f"Off      {off}"
+
+
+def _verdict(view: StudyView, ranking: Ranking, best: Standing) -> Iterator[str]:
+    yield from off_line(view, ranking)
     measured = view.record(best.trial).versions.get("sglang", "")
     flags = view.command.for_version(measured).words_for(best.flags)
     yield f"Use      {shlex.join(flags)}"
