@@ -45,8 +45,10 @@ MAY_IMPORT = {
 }  # fmt: skip
 READING_SIDE = {
     f"autotune.study.{name}"
-    for name in ("reading", "store", "budget", "choice", "words", "verdict", "artifacts")
-}
+    for name in (
+        "reading", "store", "budget", "choice", "confirmation", "words", "verdict", "artifacts",
+    )
+}  # fmt: skip
 THE_COMMAND = {
     f"autotune.engine.sglang.{name}"
     for name in ("command", "container", "flags", "placement", "versions")

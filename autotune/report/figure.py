@@ -74,11 +74,11 @@ def canvas(x_title: str, y_title: str, **layout: Any) -> Any:  # noqa: ANN401
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "system-ui, sans-serif", "size": 13},
-        margin={"l": 64, "r": 16, "t": 16, "b": 60},
-        xaxis={"title": {"text": x_title}, "automargin": True},
-        yaxis={"title": {"text": y_title}, "automargin": True},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        font={"family": "system-ui, sans-serif", "size": 12},
+        margin={"l": 56, "r": 12, "t": 12, "b": 48},
+        xaxis={"title": {"text": x_title, "standoff": 10}, "automargin": True},
+        yaxis={"title": {"text": y_title, "standoff": 10}, "automargin": True},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "trace"},
         hoverlabel={"align": "left"},
     )
     figure.update_layout(**layout)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from autotune.core.ranking import Ranking, Standing
 from autotune.report.figure import AMBER, BLUE, GREEN, GREY, TEAL, VIOLET, Figure, bars, canvas
+from autotune.report.labels import Frame, spots
+from autotune.space.rules import SHORT_NAMES
 from autotune.study import words
 
 _STYLES: dict[str, dict[str, Any]] = {
@@ -20,8 +22,13 @@ _STYLES: dict[str, dict[str, Any]] = {
     "reference": {"color": AMBER, "size": 12, "symbol": "triangle-down-open"},
     "best": {"color": GREEN, "size": 19, "symbol": "star"},
 }  # fmt: skip
+_Group = tuple[str, str, list[Standing]]
+"""Name in the legend, style, and members."""
 _NAMED = ("front", "knee", "baseline", "best", "reference")
-_MOST_BARS = 250
+_FIRST_LABELS = ("best", "baseline", "knee", "front")
+"""Whose words are placed first; the others' find what room is left."""
+_MOST_LABELS = 24
+_MOST_BARS = 100
 """More points than these hide each other under their error bars: only named ones keep theirs."""
 
 
@@ -44,11 +51,11 @@ def front_figure(ranking: Ranking) -> Figure:
         )
     )  # fmt: skip
     few = len(ranking.standings) <= _MOST_BARS
-    for label, kind, members in _groups(ranking):
-        if members:
-            figure.add_trace(
-                _points(label, kind, members, with_bars=few or kind in _NAMED, rival=ranking.rival)
-            )
+    groups = [group for group in _groups(ranking) if group[2]]
+    labels = _labels(ranking, groups)
+    for label, kind, members in groups:
+        with_bars = few or kind in _NAMED
+        figure.add_trace(_points(label, kind, members, labels, ranking.rival, with_bars=with_bars))
     label = (
         f"Pareto front: {len(front)} of {len(ranking.standings)} measured configurations, "
         "latency of one turn against serving throughput"
@@ -56,7 +63,8 @@ def front_figure(ranking: Ranking) -> Figure:
     return Figure("front", label, figure, height_px=520)
 
 
-def _groups(ranking: Ranking) -> Iterable[tuple[str, str, list[Standing]]]:
+def _groups(ranking: Ranking) -> Iterable[_Group]:
+    """Those drawn last lie on top."""
     best, baseline, knee = ranking.best, ranking.baseline, ranking.knee
     front, perhaps = {s.trial for s in ranking.front}, {s.trial for s in ranking.perhaps}
     named = {s.trial for s in (best, baseline, knee) if s is not None}
@@ -88,22 +96,51 @@ def _groups(ranking: Ranking) -> Iterable[tuple[str, str, list[Standing]]]:
         )
 
 
+def _labels(ranking: Ranking, groups: Sequence[_Group]) -> dict[int, str]:
+    """Where the flags of a trial stand beside its point; those without room are not there."""
+    shown = [s for s in ranking.standings if s is not ranking.reference]
+    if not shown:
+        return {}
+    by_kind = {kind: members for _, kind, members in groups}
+    named = [s for kind in _FIRST_LABELS for s in by_kind.get(kind, [])][:_MOST_LABELS]
+    xs, ys = [s.latency_s for s in shown], [s.throughput_tok_s for s in shown]
+    frame = Frame(
+        min(v.low for v in xs), max(v.high for v in xs),
+        min(v.low for v in ys), max(v.high for v in ys),
+    )  # fmt: skip
+    others = [s.point for s in shown if s not in named]
+    found = spots([s.point for s in named], [_short(s) for s in named], frame, others)
+    return {s.trial: spot for s, spot in zip(named, found, strict=True) if spot is not None}
+
+
+def _short(standing: Standing) -> str:
+    """The flags that the field knows by heart; all of them where there are none of those."""
+    known = {name: value for name, value in standing.flags.items() if name in SHORT_NAMES}
+    return words.tree(known or standing.flags)
+
+
 def _points(
-    label: str, kind: str, members: Sequence[Standing], *, with_bars: bool, rival: str
+    label: str,
+    kind: str,
+    members: Sequence[Standing],
+    labels: Mapping[int, str],
+    rival: str,
+    *,
+    with_bars: bool,
 ) -> Any:  # noqa: ANN401
     import plotly.graph_objects as go
 
     latency = [s.latency_s for s in members]
     throughput = [s.throughput_tok_s for s in members]
     style = _STYLES[kind]
-    named = kind in _NAMED and len(members) <= 12
+    named = any(s.trial in labels for s in members)
     return go.Scatter(
         name=label,
         x=[v.value for v in latency],
         y=[v.value for v in throughput],
         mode="markers+text" if named else "markers",
-        text=[escape(words.tree(s.flags)) for s in members] if named else None,
-        textposition="bottom right" if kind == "front" else "top center",
+        text=[escape(_short(s)) if s.trial in labels else "" for s in members] if named else None,
+        textposition=[labels.get(s.trial, "top center") for s in members] if named else None,
         textfont={"size": 11},
         marker=style,
         error_x=bars(latency, style["color"]) if with_bars else None,
@@ -126,6 +163,6 @@ def _told(s: Standing) -> list[Any]:
     flags = escape(words.flags(s.flags)) or "speculation off"
     return [
         s.trial, flags if s.feasible else f"{flags} (outside a constraint)",
-        f"{s.gain_vs_baseline_pct:+.1f} %", f"{lat.low:.3f} to {lat.high:.3f}",
+        words.gain(s.gain_vs_baseline_pct), f"{lat.low:.3f} to {lat.high:.3f}",
         f"{thr.low:,.0f} to {thr.high:,.0f}",
     ]  # fmt: skip

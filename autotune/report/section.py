@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from autotune.report.figure import Figure
@@ -28,3 +29,9 @@ class Section:
             id=self.name,
             aria_labelledby=f"{self.name}-title",
         )
+
+
+def side_by_side(figures: Iterable[Figure]) -> Safe:
+    """Figures under their titles, two in a row where there is room."""
+    cells = (tag("div", tag("h3", figure.label), figure.place()) for figure in figures)
+    return tag("div", list(cells), class_="side")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autotune.core import launches
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Interval, Phase, TrialRecord
+from autotune.study.confirmation import Finalist
 from autotune.study.reading import StudyView
 
 
@@ -42,7 +43,8 @@ class Subject:
     def __init__(self, view: StudyView) -> None:
         self.view = view
         self.ranking: Ranking = view.ranking
-        self.by_number = {record.number: record for record in view.records}
+        fresh = (launch.record for launch in view.confirm_launches)
+        self.by_number = {record.number: record for record in (*view.records, *fresh)}
 
     @property
     def records(self) -> Sequence[TrialRecord]:
@@ -55,6 +57,48 @@ class Subject:
 
     def of(self, standing: Standing) -> Configuration:
         return Configuration(standing, tuple(self.by_number[n] for n in standing.trials))
+
+    @property
+    def is_confirmed_on(self) -> int:
+        """Fresh launches of the winner that ``compared`` is about; 0: launches of the search."""
+        found, best = self.view.confirmation, self.ranking.best
+        if found is None or best is None or found.subject.trial != best.trial:
+            return 0
+        both = found.subject, found.baseline
+        is_known = all(f.launches and f.latency_s and f.throughput_tok_s for f in both)
+        return len(found.subject.launches) if is_known and found.subject.gain else 0
+
+    @cached_property
+    def compared(self) -> tuple[Configuration, Configuration]:
+        """Baseline and winner, which both must exist: on fresh launches where there are some.
+
+        The winner of a search was partly lucky in it; its fresh launches were not chosen.
+        """
+        best, base, found = self.ranking.best, self.ranking.baseline, self.view.confirmation
+        assert best is not None and base is not None
+        if found is None or not self.is_confirmed_on:
+            return self.of(base), self.of(best)
+        return self._fresh(base, found.baseline), self._fresh(best, found.subject)
+
+    def _fresh(self, standing: Standing, found: Finalist) -> Configuration:
+        assert found.latency_s is not None and found.throughput_tok_s is not None
+        return self.of(
+            replace(
+                standing,
+                trials=found.launches,
+                latency_s=found.latency_s,
+                throughput_tok_s=found.throughput_tok_s,
+            )
+        )
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """Of the winner over the baseline in ``compared``, percent, and half its 95 % interval."""
+        best, found = self.ranking.best, self.view.confirmation
+        assert best is not None
+        if found is not None and self.is_confirmed_on:
+            return found.subject.gain_pct, found.subject.error_pct
+        return best.gain_vs_baseline_pct, self.ranking.gain_error_pct(best)
 
     @cached_property
     def concurrencies(self) -> tuple[int, ...]:

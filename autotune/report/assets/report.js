@@ -17,10 +17,15 @@
     return change;
   };
 
+  const NARROW_PX = 700;
   const drawn = [];
   const draw = (script) => {
     const place = document.getElementById(script.dataset.for);
     const figure = JSON.parse(script.textContent);
+    if (place.clientWidth < NARROW_PX) {
+      // No room for words beside each point: the chosen ones keep theirs.
+      for (const trace of figure.data) if (trace.meta === "front") trace.mode = "markers";
+    }
     const options = { responsive: true, displaylogo: false, displayModeBar: false };
     drawn.push(place);
     Plotly.newPlot(place, figure.data, figure.layout, options)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from html import escape
 
 from autotune.core.compare import is_tie
+from autotune.core.trial import Interval
 from autotune.report.figure import SERIES, Figure, bars, canvas
 from autotune.report.html import Child, table, tag
 from autotune.report.section import Section
@@ -40,7 +41,8 @@ def section(subject: Subject) -> Section | None:
     drawn = _drawn(subject, [w for w in winners.values() if w])
     figure = _figure(drawn, loads)
     crossings = [tag("p", text, class_="note") for text in _crossings(drawn, loads)]
-    head = ("", "trial", "flags", "throughput", "within the noise")
+    flags = tag("th", "flags", scope="col", class_="words")
+    head = ("", "trial", flags, "throughput", "within the noise")
     body = (table(head, rows, "Most tokens/s in all"), figure.place(), *crossings)
     lead = "A deep draft helps one user and costs slots under load: the best flags depend on C."
     return Section("crossing", "Best for each concurrency", lead, body, (figure,))
@@ -62,24 +64,28 @@ def _figure(drawn: Sequence[Configuration], loads: Sequence[int]) -> Figure:
 
     figure = canvas(
         "concurrency", "throughput against the best at this load",
-        yaxis_tickformat=".0%", hovermode="x unified",
+        yaxis_ticksuffix=" %", hovermode="x unified",
         xaxis={"title": {"text": "concurrency"}, "type": "log", "tickvals": list(loads),
                "ticktext": [f"C={n}" for n in loads]},
     )  # fmt: skip
     most = {load: max(_values(drawn, load), default=1.0) for load in loads}
     for c, colour in zip(drawn, SERIES, strict=False):
         known = [(n, v) for n in loads if (v := c.pooled(n, "output_tok_s"))]
-        scaled = [type(v)(v.value / most[n], v.low / most[n], v.high / most[n]) for n, v in known]
+        scaled = [_percent_of(most[n], v) for n, v in known]
         figure.add_trace(
             go.Scatter(
                 x=[n for n, _ in known], y=[v.value for v in scaled], mode="lines+markers",
                 name=f"trial {c.standing.trial}: {escape(words.tree(c.standing.flags))}",
                 line={"color": colour}, error_y=bars(scaled, colour),
                 customdata=[v.value for _, v in known],
-                hovertemplate="%{customdata:,.0f} tok/s (%{y:.0%} of the best)",
+                hovertemplate="%{customdata:,.0f} tok/s (%{y:.0f} % of the best)",
             )
         )  # fmt: skip
     return Figure("crossing", "Throughput of the winners at each concurrency", figure)
+
+
+def _percent_of(most: float, v: Interval) -> Interval:
+    return Interval(*(100 * x / most for x in (v.value, v.low, v.high)))
 
 
 def _values(drawn: Sequence[Configuration], load: int) -> list[float]:

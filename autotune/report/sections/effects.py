@@ -9,8 +9,8 @@ from html import escape
 from autotune.core.trial import FlagValue
 from autotune.errors import AutotuneError
 from autotune.report.figure import BLUE, GREEN, GREY, Figure, canvas, faint
-from autotune.report.html import Child, table, tag
-from autotune.report.section import Section
+from autotune.report.html import Child, table
+from autotune.report.section import Section, side_by_side
 from autotune.report.subject import Subject
 from autotune.search.curves import Effect, effects
 from autotune.space import load_space
@@ -42,10 +42,8 @@ def section(subject: Subject) -> Section | None:
         "(draft tokens to steps, say) the others follow. Importance is the share of the variance "
         "of the score. A wide band means that few launches speak of it."
     )
-    body: list[Child] = [table(head, rows, "Importance of the flags")]
-    for figure in figures:
-        body += [tag("h3", figure.label), figure.place()]
-    return Section("effects", "What each flag did", lead, tuple(body), figures)
+    body = (table(head, rows, "Importance of the flags"), side_by_side(figures))
+    return Section("effects", "What each flag did", lead, body, figures)
 
 
 def _row(effect: Effect, total: float) -> list[Child]:
@@ -77,7 +75,7 @@ def _figure(effect: Effect, chosen: FlagValue | None) -> Figure:
         go.Scatter(x=[*x, *reversed(x)], y=[*percent[2], *reversed(percent[0])], fill="toself",
                    fillcolor=faint(BLUE, 0.18), mode="lines", line={"width": 0},
                    hoverinfo="skip",
-                   name="95 % band of the model")
+                   name="95 % band")
     )  # fmt: skip
     figure.add_trace(
         go.Scatter(x=x, y=percent[1], mode="lines+markers", line={"color": BLUE},

@@ -10,7 +10,9 @@ from autotune.report.section import Section
 from autotune.report.subject import Subject
 from autotune.study import words
 
-_MOST = 20
+_MOST = 5
+"""So many are told with their flags; of the next their numbers."""
+_MOST_NUMBERS = 40
 
 
 def section(subject: Subject) -> Section | None:
@@ -35,7 +37,9 @@ def _kind(kind: str, records: Sequence[TrialRecord]) -> Child:
         for r in records[:_MOST]
     ]
     if n > _MOST:
-        trials.append(tag("li", f"and {n - _MOST} more"))
+        rest = ", ".join(str(r.number) for r in records[_MOST:_MOST_NUMBERS])
+        more = f" and {n - _MOST_NUMBERS} more" if n > _MOST_NUMBERS else ""
+        trials.append(tag("li", f"and trials {rest}{more}"))
     return tag(
         "div",
         tag("h3", f"{words.failure_kind(kind)}: {n} launch{'es' if n > 1 else ''}"),

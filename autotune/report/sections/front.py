@@ -87,7 +87,7 @@ def _choice(ranking: Ranking, weight: float, place: int) -> dict[str, Any]:
     return {
         "trial": best.trial,
         "flags": words.flags(best.flags),
-        "gain": f"{best.gain_vs_baseline_pct:+.1f} % ± {seen.gain_error_pct(best):.1f}",
+        "gain": f"{words.gain(best.gain_vs_baseline_pct)} ± {seen.gain_error_pct(best):.1f}",
         "x": best.latency_s.value,
         "y": best.throughput_tok_s.value,
         "weight": f"{place / _STEPS:.2f}",

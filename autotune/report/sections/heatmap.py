@@ -19,16 +19,16 @@ def section(subject: Subject) -> Section | None:
         return None
     lead = (
         "For each number of steps the configuration with the best score, its trial in brackets. "
-        "The darkest cell of a column is its best; per request is what one agent feels, in all is "
+        "The framed cell of a column is its best; per request is what one agent feels, in all is "
         "what the box serves."
     )
-    body: list[Child] = []
+    grids: list[Child] = []
     for metric, title in (
         ("decode_tok_s", "Per request, tokens/s while decoding"),
         ("output_tok_s", "In all, tokens/s"),
     ):
-        body.append(_grid(subject, by_steps, metric, title))
-    return Section("sweep", "Steps against concurrency", lead, tuple(body))
+        grids.append(_grid(subject, by_steps, metric, title))
+    return Section("sweep", "Steps against concurrency", lead, (tag("div", grids, class_="row"),))
 
 
 def best_by_steps(subject: Subject) -> Mapping[FlagValue, Configuration]:
@@ -66,7 +66,5 @@ def _heat(column: list[float | None], row: int) -> Safe:
         return tag("td", "–")
     low, high = min(known), max(known)
     share = (value - low) / (high - low) if high > low else 1.0
-    # From a pale to a full green: dark letters are readable on all of them.
-    colour = f"hsl(150 {30 + 30 * share:.0f}% {92 - 34 * share:.0f}%)"
     most = " most" if value == high else ""
-    return tag("td", f"{value:,.0f}", class_=f"heat{most}", style=f"background:{colour}")
+    return tag("td", f"{value:,.0f}", class_=f"heat{most}", style=f"--heat:{8 + 42 * share:.0f}%")

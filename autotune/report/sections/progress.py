@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from autotune.core.ranking import Standing, beyond
 from autotune.report.figure import BLUE, GREEN, GREY, RED, Figure, canvas
-from autotune.report.html import tag
-from autotune.report.section import Section
+from autotune.report.section import Section, side_by_side
 from autotune.report.subject import Subject
 from autotune.study.budget import gpu_hours
 
@@ -35,13 +34,12 @@ def section(subject: Subject) -> Section | None:
         for against, title in (("launches", "launches"), ("minutes", minutes))
         for figure in (_best(story, against, title), _area(story, against, title))
     )
-    body = [[tag("h3", figure.label), figure.place()] for figure in figures]
     lead = (
         "How fast the study got there. The hypervolume is the area of the front beyond the "
         "baseline, as a share of its latency times its throughput: only what beats the baseline at "
         "both goals adds to it."
     )
-    return Section("progress", "Progress", lead, tuple(body), figures)
+    return Section("progress", "Progress", lead, (side_by_side(figures),), figures)
 
 
 def moments(subject: Subject) -> list[Moment]:
@@ -100,17 +98,19 @@ def _best(story: Sequence[Moment], against: str, title: str) -> Figure:
                        marker={"color": RED, "symbol": "x", "size": 8}, name="failed (no value)",
                        hoverinfo="name")
         )  # fmt: skip
-    return Figure(f"best-{against}", f"Best so far against {title}", figure, height_px=320)
+    return Figure(f"best-{against}", f"Best so far against {title}", figure, height_px=300)
 
 
 def _area(story: Sequence[Moment], against: str, title: str) -> Figure:
     import plotly.graph_objects as go
 
-    figure = canvas(title, "hypervolume", yaxis_tickformat=".1%")
+    figure = canvas(title, "hypervolume", yaxis_ticksuffix=" %",
+                    yaxis_rangemode="nonnegative")  # fmt: skip
     known = [m for m in story if m.area_frac is not None]
     figure.add_trace(
-        go.Scatter(x=[_x(m, against) for m in known], y=[m.area_frac for m in known], mode="lines",
+        go.Scatter(x=[_x(m, against) for m in known],
+                   y=[100 * (m.area_frac or 0.0) for m in known], mode="lines",
                    line={"color": BLUE, "shape": "hv", "width": 2.5}, name="hypervolume",
-                   hovertemplate="%{y:.2%}<extra></extra>", showlegend=False)
+                   hovertemplate="%{y:.3~g} %<extra></extra>", showlegend=False)
     )  # fmt: skip
-    return Figure(f"area-{against}", f"Hypervolume against {title}", figure, height_px=260)
+    return Figure(f"area-{against}", f"Hypervolume against {title}", figure, height_px=300)

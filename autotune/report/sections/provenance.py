@@ -11,6 +11,8 @@ from autotune.report.subject import Subject
 from autotune.study.budget import gpu_hours
 from autotune.study.store import masked
 
+_MACHINE = {"gpu": "GPU", "n_gpus": "GPUs", "gpu_memory_gb": "memory of a GPU, GB"}
+
 
 def section(subject: Subject) -> Section:
     facts = [[tag("dt", name), tag("dd", value)] for name, value in _facts(subject)]
@@ -25,12 +27,15 @@ def section(subject: Subject) -> Section:
 
 def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     view, config = subject.view, subject.view.config
-    yield "study", f"{view.name}, {len(view.records)} launches"
+    n_fresh = len(view.confirm_launches)
+    fresh = f" and {n_fresh} to confirm" if n_fresh else ""
+    yield "study", f"{view.name}, {len(view.records)} launches{fresh}"
     yield "engine", "the simulated server" if view.is_simulated else config.engine
     if config.scenario:
         yield "scenario", str(config.scenario)
     for name, values in _gathered(subject, "machine"):
-        yield f"machine: {name.replace('_', ' ')}", values
+        if name != "simulated":
+            yield _MACHINE.get(name, f"machine: {name.replace('_', ' ')}"), values
     for name, values in _gathered(subject, "versions"):
         yield f"version of {name}", values
     yield "workload", config.workload

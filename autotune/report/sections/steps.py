@@ -9,8 +9,7 @@ from typing import Any
 from autotune.core.trial import Flags, FlagValue, Interval
 from autotune.errors import AutotuneError
 from autotune.report.figure import BLUE, GREY, SERIES, Figure, canvas, faint
-from autotune.report.html import Child, tag
-from autotune.report.section import Section
+from autotune.report.section import Section, side_by_side
 from autotune.report.subject import Configuration, Subject
 from autotune.search.curves import Curves, chain_curves
 from autotune.space import load_space
@@ -48,10 +47,8 @@ def section(subject: Subject) -> Section | None:
         "A deeper draft is accepted for longer, with less gain at each step, and takes memory from "
         f"the requests.{model}. Points with other flags may lie off it."
     )
-    body: list[Child] = []
-    for figure in figures:
-        body += [tag("h3", figure.label), figure.place()]
-    return Section("steps", "What a step brings and costs", lead, tuple(body), tuple(figures))
+    body = (side_by_side(figures),)
+    return Section("steps", "What a step brings and costs", lead, body, tuple(figures))
 
 
 def _steps(c: Configuration) -> int | None:
@@ -124,7 +121,7 @@ def _draw_band(figure: Any, steps: Sequence[int], band: Sequence[Interval]) -> N
     figure.add_trace(
         go.Scatter(x=there_and_back, y=edge, fill="toself", fillcolor=faint(BLUE, 0.18),
                    mode="lines", line={"width": 0},
-                   hoverinfo="skip", name="95 % band of the model")
+                   hoverinfo="skip", name="95 % band")
     )  # fmt: skip
     figure.add_trace(
         go.Scatter(x=list(steps), y=[b.value for b in band], mode="lines", line={"color": BLUE},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autotune.core.ranking import Ranking
 from autotune.core.trial import Interval, TrialRecord
 from autotune.report.html import Child, Safe, tag
 from autotune.report.section import Section
@@ -12,26 +13,35 @@ from autotune.study import words
 
 
 def section(subject: Subject) -> Section | None:
-    if not subject.records:
+    records = subject.by_number.values()
+    if not records:
         return None
-    names = list(dict.fromkeys(name for r in subject.records for name in r.flags))
+    names = list(dict.fromkeys(name for r in records for name in r.flags))
+    latency = f"one turn at C={subject.view.config.latency_concurrency}, s"
     titles = [
-        "trial", "role", "status", *map(words.short, names), "one turn, s",
-        *(f"C={c}, tok/s" for c in subject.serving), "gain, %", "accept", "running", "remark",
+        "trial", "role", "status", *map(words.short, names), latency,
+        *(f"C={c}, tok/s" for c in subject.serving), "gain, %", "accept length", "runs at once",
+        "remark",
     ]  # fmt: skip
-    rows = [_row(subject, record, names) for record in subject.records]
+    rows = [_row(subject, record, names) for record in records]
     caption = f"All {len(rows)} trials; click a title to sort"
+    in_words = {"role", "status", "remark"}
+    heads = [
+        tag("th", title, scope="col", class_="words" if title in in_words else None)
+        for title in titles
+    ]
     whole = tag(
         "table",
         tag("caption", caption),
-        tag("thead", tag("tr", [tag("th", title, scope="col") for title in titles])),
+        tag("thead", tag("tr", heads)),
         tag("tbody", rows),
         class_="sortable",
         id="all-trials",
     )
     scroll = tag("div", whole, class_="scroll tall", tabindex="0", role="region",
                  aria_label=caption)  # fmt: skip
-    return Section("trials", "All trials", "± is half of the 95 % interval.", (scroll,))
+    lead = "± is half of the 95 % interval; ★ is the recommended configuration."
+    return Section("trials", "All trials", lead, (scroll,))
 
 
 def _row(subject: Subject, record: TrialRecord, names: Sequence[str]) -> Safe:
@@ -39,18 +49,24 @@ def _row(subject: Subject, record: TrialRecord, names: Sequence[str]) -> Safe:
     latency = record.objectives.get("latency_s") if record.objectives else None
     served = {p.concurrency: p.output_tok_s for p in record.phases if p.role == "serving"}
     accept = next((p.accept_length for p in record.phases if p.accept_length), None)
-    gain = standing.gain_vs_baseline_pct if standing and record.objectives else None
+    is_compared = standing is not None and record.number in standing.trials
+    gain = standing.gain_vs_baseline_pct if standing and is_compared else None
     limit = record.effective.get("max_running_requests")
     cells: list[Child] = [
-        tag("td", record.role), tag("td", record.status),
+        tag("td", record.role, class_="word"), tag("td", record.status, class_="word"),
         *(_plain(record.flags.get(name)) for name in names),
         _measured(latency, ".3f"), *(_measured(served.get(c), ",.0f") for c in subject.serving),
-        _number(gain, "+.1f"), _number(accept, ".2f"),
+        _gain(gain), _number(accept, ".2f"),
         _number(limit if isinstance(limit, int | float) else None, ".0f"),
-        tag("td", _remark(record), class_="words"),
+        tag("td", _remark(record), class_="words remark"),
     ]  # fmt: skip
-    number = tag("th", str(record.number), scope="row", data_key=record.number)
-    return tag("tr", number, cells, class_=record.status)
+    star = " ★" if _is_best(subject.ranking, record) else ""
+    number = tag("th", f"{record.number}{star}", scope="row", data_key=record.number)
+    return tag("tr", number, cells, class_=f"{record.status}{' best' if star else ''}")
+
+
+def _is_best(ranking: Ranking, record: TrialRecord) -> bool:
+    return ranking.best is not None and record.number in ranking.best.trials
 
 
 def _remark(record: TrialRecord) -> str:
@@ -63,6 +79,11 @@ def _remark(record: TrialRecord) -> str:
 
 def _plain(value: object) -> Safe:
     return tag("td", "" if value is None else words.value(value))
+
+
+def _gain(percent: float | None) -> Safe:
+    text = "" if percent is None else words.gain(percent).removesuffix(" %")
+    return tag("td", text, data_key="" if percent is None else percent)
 
 
 def _number(value: float | None, digits: str) -> Safe:
