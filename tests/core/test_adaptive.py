@@ -121,9 +121,7 @@ def _first(pair: tuple[int, object]) -> int:
 def test_every_load_gets_the_steps_that_are_best_for_it(loads: list[Load]) -> None:
     found = tiers(loads)
     assert found[0].batch == 1
-    assert all(
-        a.batch < b.batch and a.steps != b.steps for a, b in zip(found, found[1:], strict=False)
-    )
+    assert all(a.batch < b.batch and a.steps != b.steps for a, b in itertools.pairwise(found))
     for one in loads:
         neighbours = [other.batch for other in loads if other.batch != one.batch]
         if all(other > 2 * one.batch or other < one.batch / 2 for other in neighbours):

@@ -6,6 +6,7 @@ The rules here are written from speculative/adaptive_spec_params.py of the relea
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from autotune.engine.sglang.adaptive import (
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.versions import Version, version
 
+Taken = Callable[[Any], bool]
 LOADED = (Tier(1, 4), Tier(9, 2))
 WITH_OFF = (Tier(1, 4), Tier(9, 2), Tier(40, 0))
 
@@ -66,8 +68,8 @@ def _is_table(document: Any, least: int) -> bool:  # noqa: ANN401
 )
 def test_each_release_gets_a_file_that_it_takes(
     release: str | None,
-    taken: Any,
-    takes_zero: bool,  # noqa: ANN401
+    taken: Taken,
+    takes_zero: bool,
 ) -> None:
     at = None if release is None else version(release)
     assert taken(json.loads(file_text(LOADED, at)))
