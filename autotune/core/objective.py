@@ -151,6 +151,8 @@ METRICS = (
     "ttft_s", "tpot_s", "itl_s", "e2e_s", "turn_latency_s", "decode_tok_s", "output_tok_s",
     "input_tok_s", "accept_length", "goodput_req_s", "good_frac", "queue_s", "cache_hit_frac",
 )  # fmt: skip
+OF_LIMITS = ("goodput_req_s", "good_frac")
+"""Metrics that only a measurement with limits of single requests has."""
 _OF_REQUESTS = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "turn_latency_s", "decode_tok_s")
 _LIMITABLE = ("ttft_s", "tpot_s", "e2e_s", "turn_latency_s")
 """Metrics of which a single request can be too slow."""
@@ -176,7 +178,9 @@ def parse_slo(text: str) -> Slo:
     if split is not None:
         name, percentile = f"{split[1]}_{split[3]}", split[2]
     if name not in METRICS:
-        raise ConfigError(f"SLO {text!r}: no metric {name!r}: {nearest(name, METRICS)}")
+        raise ConfigError(
+            f"SLO {text!r}: no metric {name!r}: {nearest(name, METRICS)}", hint=_spelling(name)
+        )
     if percentile is not None and name not in _OF_REQUESTS:
         raise ConfigError(f"SLO {text!r}: {name} is one number per phase and has no percentiles")
     try:
@@ -187,6 +191,15 @@ def parse_slo(text: str) -> Slo:
         raise ConfigError(f"SLO {text!r}: the limit must be a number above 0")
     at = None if concurrency is None else int(concurrency)
     return Slo(text.strip(), name, percentile, at, relation == "<=", number)
+
+
+def _spelling(name: str) -> str:
+    """How an unknown metric should have been written, where that can be guessed."""
+    if name.endswith("_ms"):
+        return "times are in seconds, such as 'ttft_p95_s<=0.5'"
+    if re.search(r"(^|_)p\d+", name):
+        return "percentiles are p50, p90, p95 and p99, before the unit: 'ttft_p95_s<=0.5'"
+    return ""
 
 
 def request_limits(texts: Iterable[str]) -> Mapping[str, float]:

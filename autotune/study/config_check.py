@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from autotune.core.objective import PRESETS, objective_named, parse_slo
+from autotune.core.objective import OF_LIMITS, PRESETS, objective_named, parse_slo
 from autotune.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ def check_config(config: RunConfig) -> None:
         objective_named(config.objective)
     loads = (config.latency_concurrency, *config.serving_concurrency)
     for slo in map(parse_slo, config.slo):
+        if slo.metric in OF_LIMITS:
+            raise ConfigError(
+                f"SLO {slo.text!r}: a search measures no {slo.metric}",
+                hint="limit what a request may take itself: 'ttft_p95_s<=0.5', 'tpot_p95_s<=0.02'",
+            )
         if slo.concurrency is not None and slo.concurrency not in loads:
             measured = " and ".join(f"C={load}" for load in loads)
             raise ConfigError(

@@ -78,6 +78,9 @@ def here(tmp_path: Path) -> Path:
         ((*DRY, "--slo", "ttft_p95_s<=-1"), 3, "above 0"),
         ((*DRY, "--slo", "ttfd_p95_s<=1"), 3, "did you mean 'ttft_s'"),
         ((*DRY, "--slo", "ttft_p95_s@7<=1"), 3, "C=7"),
+        ((*DRY, "--slo", "ttft_p75_s<=1"), 3, "p50, p90, p95 and p99, before the unit"),
+        ((*DRY, "--slo", "ttft_p95_ms<=500"), 3, "times are in seconds"),
+        ((*DRY, "--slo", "good_frac>=0.9"), 3, "a search measures no good_frac"),
         # names of studies
         ((*DRY, "--study", "../x"), 2, "'../x'"),
         ((*DRY, "--study", "a b"), 2, "'a b'"),
