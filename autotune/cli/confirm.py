@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autotune.cli import options
+from autotune.cli.event_file import STDOUT, events_to
 from autotune.cli.watching import watched
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ Examples:
     "--launches", type=int, metavar="N", help="Of each configuration in all [as the study]."
 )
 @click.option("--finalists", type=int, metavar="N", help="Configurations besides yours [1].")
+@options.events
 @options.as_json
 @click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
     study: str | None,
     launches: int | None,
     finalists: int | None,
+    events: str | None,
     as_json: bool,
     command_words: tuple[str, ...],
 ) -> None:
@@ -49,21 +52,24 @@ def command(
     from autotune.study.reading import open_store, read_study
     from autotune.study.verdict import none_feasible
 
+    options.check_stdout(events, as_json)
     store = open_store(study)
     config = _config_of(study, command_words, launches, finalists)
     if config.storage is not None:
         config = replace(config, storage=store.location)
     campaign = Campaign.prepare(config)
-    found = watched(campaign, campaign.confirm)
-    view = read_study(campaign.store.name, storage=store.location)
-    if view.searched.best is None:
-        raise NoFeasibleConfiguration(none_feasible(view.records))
+    with events_to(events, campaign) as told:
+        found = watched(campaign, campaign.confirm, told)
+        view = read_study(campaign.store.name, storage=store.location)
+        if view.searched.best is None:
+            raise NoFeasibleConfiguration(none_feasible(view.records))
     if as_json:
         options.print_json(options.document(view))
     elif found is None:
-        click.echo("nothing to confirm: nothing measured beats the flags you came with")
+        nothing = "nothing to confirm: nothing measured beats the flags you came with"
+        click.echo(nothing, err=events == STDOUT)
     else:
-        click.echo(confirm_summary(view))
+        click.echo(confirm_summary(view), err=events == STDOUT)
 
 
 def _config_of(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autotune.cli import options
+from autotune.cli.event_file import STDOUT, events_to
 from autotune.cli.watching import watched
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Say what would run, and start nothing.")
 @click.option("--print-config", is_flag=True, help="Each setting with its origin, and stop.")
+@options.events
 @options.as_json
 @click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
@@ -66,6 +68,7 @@ def command(
     dry_run: bool,
     print_config: bool,
     no_confirm: bool,
+    events: str | None,
     as_json: bool,
     time_s: str | None,
     serving_concurrency: str | None,
@@ -84,6 +87,7 @@ def command(
         given["serving_concurrency"] = parse_concurrencies(
             serving_concurrency, "--serving-concurrency"
         )
+    options.check_stdout(events, as_json)
     if no_confirm:
         if given["confirm"]:
             raise click.UsageError("--confirm and --no-confirm exclude each other")
@@ -102,8 +106,9 @@ def command(
 
         options.print_json(document(campaign)) if as_json else rehearse(campaign)
         return
-    reason = watched(campaign, campaign.run)
-    _finish(campaign, reason, as_json)
+    with events_to(events, campaign) as told:
+        reason = watched(campaign, campaign.run, told)
+        _finish(campaign, reason, as_json, text_to_stderr=events == STDOUT)
 
 
 def _print_config(config: Any, origins: Any) -> None:  # noqa: ANN401
@@ -151,7 +156,7 @@ def _introduce(campaign: Campaign) -> None:
     )
 
 
-def _finish(campaign: Campaign, reason: str, as_json: bool) -> None:
+def _finish(campaign: Campaign, reason: str, as_json: bool, text_to_stderr: bool) -> None:
     from autotune.cli.summary import summary
     from autotune.errors import NoFeasibleConfiguration
     from autotune.study.reading import read_study
@@ -161,7 +166,7 @@ def _finish(campaign: Campaign, reason: str, as_json: bool) -> None:
     if as_json:
         options.print_json(options.document(view) | {"stopped": reason})
     else:
-        click.echo(summary(view, reason))
+        click.echo(summary(view, reason), err=text_to_stderr)
     if view.ranking.best is None:
         raise NoFeasibleConfiguration(
             none_feasible(view.records), hint=f"autotune show --study {view.name}"

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from autotune.errors import Interrupted
+from autotune.events import Event, Listener, ignore
 
 if TYPE_CHECKING:
-    from autotune.events import Event, Listener
     from autotune.study.campaign import Campaign
 
 Result = TypeVar("Result")
 
 
-def watched(campaign: Campaign, job: Callable[[Listener], Result]) -> Result:
+def watched(
+    campaign: Campaign, job: Callable[[Listener], Result], also: Listener = ignore
+) -> Result:
     """Does a job of a campaign and shows how it goes on stderr.
+
+    Args:
+        also: is told of everything first.
 
     Raises:
         Interrupted: a signal came; what is kept was said.
@@ -37,6 +42,7 @@ def watched(campaign: Campaign, job: Callable[[Listener], Result]) -> Result:
     progress = LiveProgress(table) if is_animated() else PlainProgress(table)
 
     def show(event: Event) -> None:
+        also(event)
         # Nobody watches any more (a closed terminal, ``| head``): no reason to lose a study.
         with suppress(OSError):
             progress(event)
