@@ -21,7 +21,8 @@ from autotune.search.knowledge import Knowledge
 from autotune.search.memory import USUAL_FRACTION
 from autotune.search.observation import Observation, observations
 from autotune.search.recommend import TIE
-from autotune.search.surrogate import memory_survival, room_seen
+from autotune.search.surrogate import memory_survival
+from autotune.search.teaching import room_seen
 from autotune.search.warm import earlier_knowledge
 from autotune.space import SearchSpace
 from autotune.space.rules import MEMORY

@@ -128,7 +128,9 @@ def fractions(configurations: Sequence[Flags], otherwise: float) -> Array:
 
 
 ENUMERABLE = 60_000
-_SAMPLED = 800
+_SAMPLED = 300
+_PAIRS = 30
+"""Of flags that are moved together, for each configuration whose neighbours are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ class Pool:
             drawn = _accepted(space, {name: {**space.fixed, **point}[name] for name in space.names})
             found[flag_key(drawn)] = drawn
         for good in near:
-            found |= {flag_key(legal): legal for legal in _neighbours(space, good, rng)}
+            found |= {flag_key(legal): legal for legal in neighbours(space, good, rng)}
         return cls(tuple(found.values()), False)
 
 
@@ -173,7 +175,8 @@ def _accepted(space: SearchSpace, flags: Flags) -> Flags:
     return space.nearest_legal(flags)
 
 
-def _neighbours(space: SearchSpace, flags: Flags, rng: np.random.Generator) -> Iterable[Flags]:
+def neighbours(space: SearchSpace, flags: Flags, rng: np.random.Generator) -> Iterable[Flags]:
+    """Legal configurations with one flag moved, and some with two; none of what is no whole one."""
     if any(name not in flags for name in space.parameters):
         return
     inside = space.nearest_legal(flags)
@@ -181,7 +184,9 @@ def _neighbours(space: SearchSpace, flags: Flags, rng: np.random.Generator) -> I
     for name in space.parameters:
         for value in _close(values[name], inside[name], rng):
             yield _moved(space, inside, {name: value})
-    for pair in itertools.combinations(space.parameters, 2):
+    pairs = list(itertools.combinations(space.parameters, 2))
+    for place in rng.permutation(len(pairs))[:_PAIRS]:
+        pair = pairs[place]
         close = {name: _close(values[name], inside[name], rng) for name in pair}
         yield _moved(
             space,
@@ -193,7 +198,7 @@ def _neighbours(space: SearchSpace, flags: Flags, rng: np.random.Generator) -> I
 def _moved(space: SearchSpace, flags: Flags, to: Mapping[str, FlagValue]) -> Flags:
     moved = {**flags, **to}
     # Only the flags of the tree have rules among each other.
-    return space.nearest_legal(moved) if set(to) & set(TREE_FLAGS) else _accepted(space, moved)
+    return _accepted(space, space.with_legal_tree(moved) if set(to) & set(TREE_FLAGS) else moved)
 
 
 def _close(values: list[FlagValue], value: FlagValue, rng: np.random.Generator) -> list[FlagValue]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from autotune.core.objective import Objective
 from autotune.core.ranking import FlagKey, flag_key
 from autotune.core.trial import Flags
-from autotune.search.encoding import Encoder, Pool, fractions, triple_of
+from autotune.search.encoding import Encoder, Pool, fractions, neighbours, triple_of
 from autotune.search.memory import USUAL_FRACTION
 from autotune.search.observation import Observation
 from autotune.search.residual import Features
@@ -32,6 +32,10 @@ MAX_LAUNCHES = 2
 _MAX_TREE_LAUNCHES = 4
 _SAME_FRACTION = 0.015
 _FEW = 2000
+_CLIMBS, _ABREAST = 3, 3
+"""Where a space is too large to look at all of it: rounds of looking around the most promising."""
+_RISK_COST = 0.1
+"""Score that a climb gives for surviving, on the log scale of the probability."""
 
 
 @dataclass(slots=True)
@@ -52,19 +56,14 @@ class Catalogue:
     numbers: dict[FlagKey, int]
 
     @classmethod
-    def of(cls, encoder: Encoder, pool: Pool) -> Catalogue:
+    def of(cls, encoder: Encoder, pool: Pool, features: Features | None = None) -> Catalogue:
         flags = pool.configurations
         draft = np.array([triple_of(f)[2] for f in flags], dtype=np.float64)
         numbers: dict[FlagKey, int] = {}
         rest = np.array([numbers.setdefault(_rest(f), len(numbers)) for f in flags], dtype=np.int64)
-        features, fraction = encoder.features(flags), fractions(flags, USUAL_FRACTION)
+        features = encoder.features(flags) if features is None else features
+        fraction = fractions(flags, USUAL_FRACTION)
         return cls(encoder, pool, features, fraction, draft, rest, numbers)
-
-    @classmethod
-    def sampled(
-        cls, encoder: Encoder, near: Sequence[Flags], rng: np.random.Generator
-    ) -> Catalogue:
-        return cls.of(encoder, Pool.sampled(encoder.space, near, rng))
 
 
 @lru_cache(maxsize=8)
@@ -95,16 +94,48 @@ class Knowledge:
         whole = _whole(space, space.removals)
         encoder = whole.encoder if whole is not None else Encoder(space)
         self.surrogate = Surrogate(encoder, seen, self.rng, N_DRAWS, earlier)
-        measured = [o.flags for o in self.surrogate.measured]
-        self.catalogue = whole or Catalogue.sampled(encoder, self._good(measured), self.rng)
+        self.catalogue = whole or self._looked_around(encoder)
 
     @property
     def weight(self) -> float:
         return self.objective.latency_weight
 
-    def _good(self, measured: Sequence[Flags]) -> list[Flags]:
+    def _looked_around(self, encoder: Encoder) -> Catalogue:
+        """Random configurations, and what lies around the good and, again and again, the promising.
+
+        Few of the best configurations of a large space are among any thousand that were drawn, and
+        neighbours of what was measured are a flag or two away: the model leads further.
+        """
+        pool = Pool.sampled(encoder.space, self._good(), self.rng)
+        found = {flag_key(flags): flags for flags in pool.configurations}
+        features = encoder.features(pool.configurations)
+        promise = self._promise(pool.configurations, features)
+        climbed: set[FlagKey] = set()
+        for _ in range(_CLIMBS):
+            keys, new = list(found), dict[FlagKey, Flags]()
+            best = [keys[i] for i in np.argsort(-promise) if keys[i] not in climbed][:_ABREAST]
+            climbed |= set(best)
+            for key in best:
+                around = neighbours(encoder.space, found[key], self.rng)
+                new |= {k: flags for flags in around if (k := flag_key(flags)) not in found}
+            if not new:
+                break
+            more = encoder.features(list(new.values()))
+            promise = np.concatenate([promise, self._promise(list(new.values()), more)])
+            features, found = features.joined(more), found | new
+        return Catalogue.of(encoder, Pool(tuple(found.values()), False), features)
+
+    def _promise(self, flags: Sequence[Flags], features: Features) -> Array:
+        """How good each may well be, with what it risks, shape (n,)."""
+        predictions = self.surrogate.predict(flags, features)
+        scores = predictions.score(self.weight)
+        spread = np.hypot(predictions.score_sd(self.weight), scores.std(axis=0))
+        lives = np.maximum(predictions.survival * predictions.feasible, 1e-6)
+        return np.asarray(scores.mean(axis=0) + spread + _RISK_COST * np.log(lives))
+
+    def _good(self) -> list[Flags]:
         """The configurations with the best values so far, one launch each being enough."""
-        w = self.weight
+        w, measured = self.weight, [o.flags for o in self.surrogate.measured]
         scores = [
             (1 - w) * o.throughput.log - w * o.latency.log
             for o in self.surrogate.measured

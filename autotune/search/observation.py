@@ -59,7 +59,8 @@ class Observation:
     Attributes:
         number: of the Optuna trial.
         flags: canonical where the space knows them; flags outside its ranges stay as they are.
-        outcome: ``measured`` carries both values; ``failed`` died for its flags; ``pending`` runs.
+        outcome: ``measured`` carries both values; ``failed`` died for its flags; ``pending`` runs;
+            ``pruned`` lived, and was left after its latency, if that much.
         served: one entry for each serving concurrency.
         ttft: time to the first token at C=1, seconds.
         accept_length: tokens per verify pass.
@@ -75,7 +76,7 @@ class Observation:
 
     number: int
     flags: dict[str, FlagValue]
-    outcome: Literal["measured", "failed", "pending"]
+    outcome: Literal["measured", "failed", "pending", "pruned"]
     latency: Measured | None = None
     throughput: Measured | None = None
     served: tuple[Served, ...] = ()
@@ -120,16 +121,19 @@ def observe(trial: FrozenTrial, space: SearchSpace) -> Observation | None:
     effective, machine = _mapping(record, "effective"), _mapping(record, "machine")
     failure = _failure(record, trial)
     latency, throughput = _values(record, trial)
-    if failure is None and (latency is None or throughput is None):
+    phases = [phase for phase in _sequence(record, "phases") if isinstance(phase, Mapping)]
+    single = next((phase for phase in phases if phase.get("role") == "latency"), {})
+    is_pruned = failure is None and _is_pruned(record, trial)
+    if is_pruned:
+        latency, throughput = _measured(single.get("turn_latency_s")), None
+    elif failure is None and (latency is None or throughput is None):
         return None
     if failure is not None and failure.kind is FailureKind.INTERRUPTED:
         return None
-    phases = [phase for phase in _sequence(record, "phases") if isinstance(phase, Mapping)]
-    single = next((phase for phase in phases if phase.get("role") == "latency"), {})
     return Observation(
         trial.number,
         flags,
-        "failed" if failure is not None else "measured",
+        "failed" if failure else "pruned" if is_pruned else "measured",
         latency=None if failure else latency,
         throughput=None if failure else throughput,
         served=() if failure else tuple(_served(phases)),
@@ -178,6 +182,10 @@ def _is_reference(record: Mapping[str, Any]) -> bool:
 def _is_confirm(trial: FrozenTrial, record: Mapping[str, Any]) -> bool:
     """Played with other prompts, to judge the search: to learn from it would spoil both."""
     return "confirm" in (record.get("role"), trial.user_attrs.get("role"))
+
+
+def _is_pruned(record: Mapping[str, Any], trial: FrozenTrial) -> bool:
+    return record.get("status") == "pruned" or trial.state == TrialState.PRUNED
 
 
 def _failure(record: Mapping[str, Any], trial: FrozenTrial) -> Failure | None:

@@ -49,6 +49,15 @@ class Features:
     def at(self, index: npt.NDArray[np.intp]) -> Features:
         return replace(self, tree=self.tree[index], other=self.other[index], own=self.own[index])
 
+    def joined(self, more: Features) -> Features:
+        """These points, then others of the same space."""
+        return Features(
+            np.vstack([self.tree, more.tree]),
+            np.vstack([self.other, more.other]),
+            self.categorical,
+            np.concatenate([self.own, more.own]),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -64,7 +73,7 @@ class Kernel:
         tree = _matern(_distance(a.tree, b.tree, np.ones(a.tree.shape[1])))
         total = self.tree_sd**2 * tree
         if self.lengths.size:
-            other = _other_shape(_columns_apart(a, b), self.lengths)
+            other = _other_between(a, b, self.lengths)
             total = total + self.other_sd**2 * other * (1.0 + 0.25 * tree)
         return np.asarray(total + self.own_sd**2 * (a.own[:, None] == b.own[None, :]))
 
@@ -107,8 +116,30 @@ def _other_shape(apart: Iterable[Array], lengths: Array) -> Array:
         scaled = column / length**2
         alone = alone + _matern(np.sqrt(scaled))
         squared = squared + scaled
+    return _mixed(alone, squared, lengths.size)
+
+
+def _other_between(a: Features, b: Features, lengths: Array) -> Array:
+    """``_other_shape`` of two sets of points, shape (n_a, n_b).
+
+    Flags take few values, so that both sums are products with the rows of small tables: a matrix
+    product is much faster than an exponential for each pair of points and each flag.
+    """
+    alone, squared, is_value = [], [], []
+    for j, length in enumerate(lengths):
+        values, place = np.unique(b.other[:, j], return_inverse=True)
+        apart = a.other[:, j, None] - values[None, :]
+        scaled = (apart != 0 if a.categorical[j] else apart**2) / length**2
+        alone.append(_matern(np.sqrt(scaled)))
+        squared.append(scaled)
+        is_value.append(np.eye(values.size)[:, place])
+    has = np.vstack(is_value)
+    return _mixed(np.hstack(alone) @ has, np.hstack(squared) @ has, lengths.size)
+
+
+def _mixed(alone: Array, squared: Array, n_flags: int) -> Array:
     together = _matern(np.sqrt(squared))
-    return np.asarray(ALONE * alone / lengths.size + (1.0 - ALONE) * together)
+    return np.asarray(ALONE * alone / n_flags + (1.0 - ALONE) * together)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,9 @@ from autotune.search.cost import (
     log_mean_throughput,
 )
 from autotune.search.encoding import Encoder, fractions, triple_of
+from autotune.search.halfway import with_halfway
 from autotune.search.least_squares import Posterior, fit
-from autotune.search.memory import USUAL_FRACTION, MemoryModel, learn_memory
+from autotune.search.memory import MemoryModel, learn_memory
 from autotune.search.observation import MIN_LOG_SD, Measured, Observation, has_tree
 from autotune.search.residual import (
     Features,
@@ -36,19 +37,27 @@ from autotune.search.residual import (
     tree_amplitude,
     without_outliers,
 )
+from autotune.search.teaching import (
+    concurrencies_of,
+    most_telling,
+    room_seen,
+    served_at,
+    usual_fraction,
+)
 from autotune.search.warm import NOTHING, Belief, EarlierKnowledge
 
 Array = npt.NDArray[np.float64]
 
 LAUNCH_SD = 0.012
 """ln(value) differs so much between launches of the same flags, which no single launch can see."""
-_USUAL_CONCURRENCIES = (16, 32)
 _FIRST_TREE_SD = 0.06
 _ACCEPT_SD = 0.03
 _TTFT_SD = 0.3
-_MOST_TOLD = 240
-_BEST_TOLD = 60
 _NO_PHYSICS_SD = 0.3
+_CARE = 0.05
+"""By how much (log scale) a value is expected to be worse with every other flag changed."""
+_WORSE = (1.0, -1.0)
+"""Which way is worse: more latency, less throughput."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +130,13 @@ class Surrogate:
             has_tree(o.flags) for o in self.measured
         )
         self.memory: MemoryModel = learn_memory(self.ended, rng)
-        self._fraction = _usual_fraction(self.ended)
-        self._taught_by = _most_telling(self.measured)
+        self._fraction = usual_fraction(self.ended)
+        self._taught_by = most_telling(with_halfway(self.measured, self.ended))
         self._points = encoder.features([o.flags for o in self._taught_by])
         self._latency = _Output([o.latency for o in self._taught_by if o.latency])
         self._throughput = _Output([o.throughput for o in self._taught_by if o.throughput])
         self._keeps_states = keeps_states(self._taught_by)
-        self.concurrencies = _concurrencies(self._taught_by)
+        self.concurrencies = concurrencies_of(self._taught_by)
         self._learn()
 
     # ---- learning -----------------------------------------------------------------------------
@@ -150,10 +159,23 @@ class Surrogate:
             sds = (_NO_PHYSICS_SD, _NO_PHYSICS_SD)
             flat = np.ones((self._n_draws, n))
             means = flat * self._latency.y.mean(), flat * self._throughput.y.mean()
+        away = self._away(self._points)
         self._processes = [
-            self._process(output, sd, mean)
-            for output, sd, mean in zip(self._outputs, sds, means, strict=True)
+            self._process(output, sd, mean + sign * away)
+            for sign, output, sd, mean in zip(_WORSE, self._outputs, sds, means, strict=True)
         ]
+
+    def _away(self, at: Features) -> Array:
+        """How much worse the other flags make a value by prior, shape (n,).
+
+        Somebody chose what was launched first, or it is SGLang's own default: each flag that is
+        changed, and all of them at random even more, is likelier to harm than to help.
+        """
+        if not at.other.shape[1]:
+            return np.zeros(at.own.size)
+        apart = np.abs(at.other - self._points.other[0])
+        far = np.where(at.categorical, apart > 0, np.minimum(2.0 * apart, 1.0))
+        return np.asarray(_CARE * far.mean(axis=1))
 
     @property
     def _outputs(self) -> tuple[_Output, _Output]:
@@ -187,7 +209,7 @@ class Surrogate:
         covariances = [_covariance(latency_sd, points, self._latency.noise)]
         rows: list[tuple[int, npt.NDArray[np.intp]]] = []
         for concurrency in self.concurrencies:
-            served = [_served(o, concurrency, len(self.concurrencies)) for o in seen]
+            served = [served_at(o, concurrency, len(self.concurrencies)) for o in seen]
             has = np.array([i for i, value in enumerate(served) if value], dtype=np.intp)
             if has.size:
                 output = _Output([value for value in served if value])
@@ -252,7 +274,7 @@ class Surrogate:
             return process, weights
         pending = self._encoder.features([o.flags for o in self._pending])
         expected = process.weights(pending)[0] @ weights
-        both = _joined(self._points, pending)
+        both = self._points.joined(pending)
         noise = np.concatenate([noise, np.full(len(self._pending), LAUNCH_SD**2 * 2)])
         process = Process.over(kernel, both, noise)
         return process, process.solve(np.vstack([residuals, expected]))
@@ -261,13 +283,24 @@ class Surrogate:
 
     def predict(self, configurations: Sequence[Flags], features: Features) -> Predictions:
         """Of legal configurations; ``features`` are theirs, from the same encoder."""
-        means = self._means(configurations)
-        added, sds = self.corrections(features)
-        logs = [mean + more for mean, more in zip(means, added, strict=True)]
-        triples = [triple_of(flags) for flags in configurations]
+        triples = np.array([triple_of(f) for f in configurations], dtype=np.float64).reshape(-1, 3)
         fraction = fractions(configurations, self._fraction)
+        # What only differs in other flags is alike to the physics, and computed once.
+        _, one, place = np.unique(
+            np.column_stack([triples, fraction]),
+            axis=0, return_index=True, return_inverse=True,
+        )  # fmt: skip
+        means = self._means([configurations[i] for i in one])
+        away = self._away(features)
+        added, sds = self.corrections(features)
+        place = place.reshape(-1)
+        logs = [
+            mean[:, place] + sign * away + more
+            for sign, mean, more in zip(_WORSE, means, added, strict=True)
+        ]
+        memory = memory_survival(self.memory, fraction[one], triples[one, 2])[place]
         return Predictions(
-            logs[0], logs[1], sds[0], sds[1], self._survival(triples, fraction, features),
+            logs[0], logs[1], sds[0], sds[1], memory * self._lives_otherwise(features),
             np.ones(len(configurations)),
         )  # fmt: skip
 
@@ -318,13 +351,9 @@ class Surrogate:
         fraction = fractions(configurations, self._fraction)
         return room(self.ended, self.memory, fraction, draft, self._rng, self._n_draws)
 
-    def _survival(
-        self, triples: Sequence[tuple[int, int, int]], fraction: Array, features: Features
-    ) -> Array:
-        draft = np.array([triple[2] for triple in triples], dtype=np.float64)
-        lives = memory_survival(self.memory, fraction, draft)
+    def _lives_otherwise(self, features: Features) -> Array:
         points = self._encoder.features([o.flags for o in self.ended])
-        return lives * crashes.survival(self.ended, points, features)
+        return crashes.survival(self.ended, points, features)
 
 
 def memory_survival(memory: MemoryModel, fraction: Array, draft: Array) -> Array:
@@ -333,57 +362,6 @@ def memory_survival(memory: MemoryModel, fraction: Array, draft: Array) -> Array
     return memory.survival(pairs[:, 0], pairs[:, 1])[place.reshape(-1)]
 
 
-def _usual_fraction(ended: Sequence[Observation]) -> float:
-    from autotune.search.memory import fraction_of
-
-    return fraction_of(ended[0]) if ended else USUAL_FRACTION
-
-
-def _concurrencies(measured: Sequence[Observation]) -> tuple[int, ...]:
-    found = {s.concurrency for o in measured for s in o.served}
-    return tuple(sorted(found)) or _USUAL_CONCURRENCIES
-
-
-def _served(o: Observation, concurrency: int, n_levels: int) -> Measured | None:
-    """Throughput at one concurrency; a launch that tells none has the mean of all of them."""
-    if not o.served:
-        return o.throughput
-    return next((s.throughput for s in o.served if s.concurrency == concurrency), None)
-
-
-def room_seen(measured: Sequence[Observation]) -> Room:
-    """What launches were told to hold, or were seen to; shape (n,)."""
-    limits, tokens = [], []
-    for o in measured:
-        ran = [s.n_running for s in o.served if s.n_running and s.n_running < 0.9 * s.concurrency]
-        limits.append(min([o.running_limit or np.inf, *ran]))
-        tokens.append(o.kv_tokens or np.inf)
-    return Room(np.array(limits), np.array(tokens))
-
-
-def _most_telling(measured: Sequence[Observation]) -> list[Observation]:
-    """Those that teach most: the first launch, the best at either goal, and the latest.
-
-    Enough for the models, however long the study; in the order of the study.
-    """
-    n = len(measured)
-    if n <= _MOST_TOLD:
-        return list(measured)
-    latency = np.argsort([o.latency.log for o in measured if o.latency])
-    throughput = np.argsort([-o.throughput.log for o in measured if o.throughput])
-    best = {*latency[:_BEST_TOLD].tolist(), *throughput[:_BEST_TOLD].tolist()}
-    return [measured[i] for i in sorted({0, *best, *range(n - (_MOST_TOLD - len(best)), n)})]
-
-
 def _covariance(sd: float, points: Features, noise: Array) -> Array:
     kernel = Kernel(sd, 0.15, np.ones(points.other.shape[1]))
     return kernel.between(points, points) + np.diag(noise)
-
-
-def _joined(a: Features, b: Features) -> Features:
-    return Features(
-        np.vstack([a.tree, b.tree]),
-        np.vstack([a.other, b.other]),
-        a.categorical,
-        np.concatenate([a.own, b.own]),
-    )
