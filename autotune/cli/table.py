@@ -44,6 +44,8 @@ class TrialTable:
         """One trial: its values, or why it has none; then what to keep in mind."""
         if record.failure is not None:
             return self.lead(record.number, record.flags) + words.failure(record)
+        if record.pruned:
+            return self.lead(record.number, record.flags) + words.pruned(record)
         if record.same_as is not None:
             return self.lead(record.number, record.flags) + words.same_as(record)
         note = words.note(record)

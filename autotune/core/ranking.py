@@ -245,7 +245,7 @@ def simplicity(flags: Flags) -> tuple[float, ...]:
 def rank(
     records: Iterable[TrialRecord], objective: Objective, chosen: int | None = None
 ) -> Ranking:
-    """Ranks the records of a study. Failed trials are counted and otherwise left out.
+    """Ranks the records of a study. Failed and pruned trials are counted, and left out otherwise.
 
     Args:
         chosen: the trial that the study recommends, if any.
@@ -286,6 +286,7 @@ def _counts(records: Sequence[TrialRecord]) -> dict[str, Any]:
         "complete": statuses["complete"],
         "failed": statuses["failed"],
         "infeasible": statuses["infeasible"],
+        "pruned": statuses["pruned"],
         "by_kind": dict(sorted(kinds.items())),
     }
 

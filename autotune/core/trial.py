@@ -19,11 +19,15 @@ FlagValue = int | float | str | bool
 Flags = Mapping[str, FlagValue]
 """Canonical SGLang flags: underscore names without dashes, to typed values."""
 
-Status = Literal["complete", "failed", "infeasible"]
+Status = Literal["complete", "failed", "infeasible", "pruned"]
+"""``pruned``: its first phase showed that the others could change nothing; they were left out."""
 Role = Literal["latency", "serving"]
-TrialRole = Literal["search", "baseline", "replicate", "reference", "confirm"]
+TrialRole = Literal["search", "baseline", "replicate", "reference", "confirm", "adaptive"]
 """Why it was launched. ``reference``: speculation off, outside the searched space, to compare.
-``confirm``: a finalist or the baseline once more after the search, on prompts new to it."""
+``confirm``: a finalist or the baseline once more after the search, on prompts new to it.
+``adaptive``: steps that follow the batch, after the search."""
+AFTERWARDS: frozenset[TrialRole] = frozenset({"confirm", "adaptive"})
+"""Launches after the search: no model learns from them, and they stand in no ranking."""
 
 
 class FailureKind(StrEnum):
@@ -272,6 +276,8 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One trial, schema version 1. A failed trial has a ``failure`` and no objective value.
 
     Attributes:
+        pruned: why its later phases were left out, in words; empty where they were not. It has no
+            objective value then, and keeps the phases that were measured.
         same_as: the trial that measured the same server under other flags; then nothing was
             measured here, the values are that trial's, and ``status`` and ``constraints`` too.
     """
@@ -291,6 +297,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     role: TrialRole = "search"
     same_as: int | None = None
+    pruned: str = ""
 
     @property
     def is_interrupted(self) -> bool:

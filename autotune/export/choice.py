@@ -107,7 +107,7 @@ def _by_trial(ranking: Ranking, trial: int, allow_infeasible: bool) -> Standing:
             hint="leave the speculative flags out of your command to run without",
         )
     raise UsageError(
-        f"trial {trial} carries no values: it failed, it ran as another trial had, or it does not "
-        "exist",
+        f"trial {trial} carries no values: it failed, it was pruned, it ran as another trial had, "
+        "or it does not exist",
         hint="autotune show tells what became of each trial",
     )

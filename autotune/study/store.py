@@ -26,6 +26,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.core.objective import DIRECTIONS, LATENCY, THROUGHPUT
 from autotune.core.trial import (
+    AFTERWARDS,
     Failure,
     FailureKind,
     Flags,
@@ -37,6 +38,7 @@ from autotune.core.trial import (
 )
 from autotune.errors import StudyError, UsageError, nearest
 from autotune.study import artifacts
+from autotune.study.adaptation import MARK, AdaptiveLaunch, plan_from
 from autotune.study.choice import ATTRIBUTE, Choice, choice_from
 from autotune.study.confirmation import ATTRIBUTE as CONFIRMATION
 from autotune.study.confirmation import (
@@ -221,7 +223,7 @@ class StudyStore:
         return self.directory / "trials" / f"{number:04d}"
 
     def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
-        """Stores the record, then closes the trial: complete with two values, or failed."""
+        """Stores the record, then closes the trial: complete with two values, pruned or failed."""
         self.write_record(record)
         self._close(study, trial.number, trial._trial_id, record)
 
@@ -239,7 +241,8 @@ class StudyStore:
         )
         values = self._values(study, record)
         if values is None:
-            study.tell(number, state=TrialState.FAIL)
+            is_pruned = record.status == "pruned"
+            study.tell(number, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
         else:
             study.tell(number, [values[name].value for name in (LATENCY, THROUGHPUT)])
 
@@ -261,8 +264,8 @@ class StudyStore:
         draft.replace(directory / "record.json")
 
     def records(self, study: optuna.Study) -> list[TrialRecord]:
-        """All records of the search, by trial number; confirm launches are none of it."""
-        return [r for _, r in self._all_records(study) if r.role != "confirm"]
+        """All records of the search, by trial number; launches after it are none of it."""
+        return [r for _, r in self._all_records(study) if r.role not in AFTERWARDS]
 
     def confirm_launches(self, study: optuna.Study) -> list[ConfirmLaunch]:
         """The launches of confirm stages, in the order in which they were made."""
@@ -271,6 +274,15 @@ class StudyStore:
             place = place_from(trial.user_attrs.get(PLACE))
             if record.role == "confirm" and place is not None:
                 found.append(ConfirmLaunch(place, record))
+        return found
+
+    def adaptive_launches(self, study: optuna.Study) -> list[AdaptiveLaunch]:
+        """The launches with steps that follow the batch, in the order in which they were made."""
+        found = []
+        for trial, record in self._all_records(study):
+            plan = plan_from(trial.user_attrs.get(MARK))
+            if record.role == "adaptive" and plan is not None:
+                found.append(AdaptiveLaunch(plan, record))
         return found
 
     def ended_at(self, study: optuna.Study) -> dict[int, datetime]:
@@ -351,6 +363,8 @@ def _headline(record: TrialRecord) -> Mapping[str, Any]:
     if record.failure is not None:
         shown["failure"] = str(record.failure.kind)
         shown["remedy"] = record.failure.remedy
+    if record.pruned:
+        shown["pruned"] = record.pruned
     if record.warnings:
         shown["warnings"] = "; ".join(caveat.text for caveat in record.warnings)
     return shown

@@ -136,6 +136,13 @@ def failure(record: TrialRecord) -> str:
     return f"failed after {after}: {failure_kind(kind)} · {remedy}"
 
 
+def pruned(record: TrialRecord) -> str:
+    """One line about a trial whose long phases were left out: what it measured, and why."""
+    loads = " and ".join(phase.load for phase in record.phases)
+    told = ", ".join(seconds(p.turn_latency_s) for p in record.phases if p.role == "latency")
+    return f"pruned after {loads}: {told}; {record.pruned}"
+
+
 def failure_kind(kind: str) -> str:
     """A kind of failure in words."""
     return _KINDS.get(kind, kind.replace("_", " "))

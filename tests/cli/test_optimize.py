@@ -123,7 +123,8 @@ def test_pareto_as_json_has_the_shape_that_is_promised(finished: FinishedStudy) 
     for standing in (document["baseline"], document["best"], document["knee"], *document["front"]):
         check_standing(standing)
     assert document["baseline"]["trial"] == 0 and document["baseline"]["score"] == 0
-    assert document["n_trials"] == {"complete": 3, "failed": 0, "infeasible": 0, "by_kind": {}}
+    counts = {"complete": 3, "failed": 0, "infeasible": 0, "pruned": 0, "by_kind": {}}
+    assert document["n_trials"] == counts
     latencies = [standing["latency_s"]["value"] for standing in document["front"]]
     assert latencies == sorted(latencies)
 

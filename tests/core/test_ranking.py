@@ -92,6 +92,7 @@ def test_failed_trials_are_counted_and_never_ranked() -> None:
         "complete": 1,
         "failed": 3,
         "infeasible": 1,
+        "pruned": 0,
         "by_kind": {"graph_capture_oom": 1, "runtime_oom": 2},
     }
 
@@ -137,6 +138,7 @@ def test_an_empty_study_ranks_to_nothing() -> None:
             "complete": 0,
             "failed": 1,
             "infeasible": 0,
+            "pruned": 0,
             "by_kind": {"runtime_oom": 1},
         },
     }
