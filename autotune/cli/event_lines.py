@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -31,7 +31,7 @@ class Line(msgspec.Struct, frozen=True, tag_field="event", tag=_snake):
     """
 
     schema: Literal[1]
-    at: datetime
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
     study: str
 
 

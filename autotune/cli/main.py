@@ -17,6 +17,7 @@ from autotune.errors import AutotuneError, Interrupted
 COMMANDS = {
     "optimize": "search the launch flags: one server launch per trial, front and flags at the end",
     "confirm": "launch what a study recommends and your own flags afresh: the proof",
+    "adaptive": "launch draft steps that follow the batch, and compare with the best fixed ones",
     "measure": "measure one configuration or a running server, no search",
     "show": "trials and front of a study, with intervals and the change against the baseline",
     "pareto": "the front of a study; the weight may change after the run",
@@ -27,6 +28,7 @@ COMMANDS = {
     "space": "list, show and check search spaces",
     "workload": "list and inspect workloads; check and convert workload files",
     "doctor": "check everything a first launch depends on, and start nothing",
+    "schema": "the JSON Schemas of records, events and what --json prints",
     "diagnose": "why a server failed, from its log: the line, the remedy, what a study would do",
     "simulate": "run the simulated SGLang server alone, with SGLang's own flags",
 }

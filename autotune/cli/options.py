@@ -21,7 +21,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="One JSON documen
 
 def document(view: StudyView) -> dict[str, Any]:
     """A study as ``autotune pareto --json`` tells it."""
-    told = view.ranking.to_dict(view.name)
+    told = {"schema": 1} | view.ranking.to_dict(view.name)
     if view.confirmation is not None:
         from autotune.study.confirmation import to_dict
 

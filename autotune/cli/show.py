@@ -16,12 +16,20 @@ if TYPE_CHECKING:
 @click.command(short_help="trials and front of a study")
 @options.study
 @options.as_json
-def command(study: str | None, as_json: bool) -> None:
+@click.option("--csv", "as_csv", is_flag=True, help="One row per trial, raw values, on stdout.")
+def command(study: str | None, as_json: bool, as_csv: bool) -> None:
     """Trials and feasible front of a study, with intervals and the change against the baseline."""
     from autotune.cli.summary import confirm_table, front_table, off_line, table_of
     from autotune.study.reading import read_study
 
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
     view = read_study(study)
+    if as_csv:
+        from autotune.cli.trial_rows import as_csv as rows
+
+        click.echo(rows(view), nl=False)
+        return
     ranking = view.ranking
     if as_json:
         trials = [record.to_dict() for record in view.records]
