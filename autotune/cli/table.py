@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autotune.core.ranking import pool, worst_constraints
-from autotune.core.trial import Flags, TrialRecord
+from autotune.core.trial import AFTERWARDS, Flags, TrialRecord
 from autotune.study import words
 
 
@@ -80,8 +80,8 @@ class TrialTable:
         if record.role == "baseline":
             return "baseline"
         text = "" if gain_pct is None else words.gain(gain_pct)
-        if record.role == "confirm":
-            return "confirm"
+        if record.role in AFTERWARDS:
+            return record.role
         if record.role == "reference":
             return f"{text} off".lstrip()
         return text + (" (SLO)" if record.status == "infeasible" else "")

@@ -15,7 +15,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from autotune.core.objective import LATENCY, THROUGHPUT
-from autotune.core.trial import Bound, Failure, FailureKind, Flags, FlagValue
+from autotune.core.trial import AFTERWARDS, Bound, Failure, FailureKind, Flags, FlagValue
 from autotune.errors import SpaceError
 from autotune.space import SearchSpace
 from autotune.space.rules import TREE_FLAGS
@@ -113,7 +113,7 @@ def observe(trial: FrozenTrial, space: SearchSpace) -> Observation | None:
     """What one trial teaches; None: nothing."""
     record = trial.user_attrs.get("record")
     record = record if isinstance(record, Mapping) else {}
-    flags = None if _is_confirm(trial, record) else _flags(trial, record, space)
+    flags = None if _is_afterwards(trial, record) else _flags(trial, record, space)
     if flags is None:
         return None
     if not record and not trial.state.is_finished():
@@ -179,9 +179,9 @@ def _is_reference(record: Mapping[str, Any]) -> bool:
     return record.get("role") == "reference"
 
 
-def _is_confirm(trial: FrozenTrial, record: Mapping[str, Any]) -> bool:
-    """Played with other prompts, to judge the search: to learn from it would spoil both."""
-    return "confirm" in (record.get("role"), trial.user_attrs.get("role"))
+def _is_afterwards(trial: FrozenTrial, record: Mapping[str, Any]) -> bool:
+    """To judge the search, not to learn from: that would spoil both."""
+    return not AFTERWARDS.isdisjoint((record.get("role"), trial.user_attrs.get("role")))
 
 
 def _is_pruned(record: Mapping[str, Any], trial: FrozenTrial) -> bool:

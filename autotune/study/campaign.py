@@ -25,13 +25,14 @@ from autotune.engine.simulated.engine import (
     simulated_command,
 )
 from autotune.engine.simulated.scenarios import DEFAULT_SCENARIO
-from autotune.errors import ConfigError
+from autotune.errors import ConfigError, UsageError
 from autotune.events import Listener, ignore
 from autotune.measure.plan import plan_phases
 from autotune.search import AnySampler, sampler_named
 from autotune.search.simple import DEFAULT as DEFAULT_SAMPLER
 from autotune.search.warm import WarmStart, keep_warm_start, warm_start_of
 from autotune.space import SearchSpace, load_space
+from autotune.study.adapt import AdaptStage
 from autotune.study.budget import Budget, StopRule, settled
 from autotune.study.command_check import (
     check_accepts_really,
@@ -45,8 +46,10 @@ from autotune.study.confirm import ConfirmPlan, ConfirmStage
 from autotune.study.confirmation import Confirmation
 from autotune.study.evaluate import Evaluator
 from autotune.study.interrupt import Interrupts
+from autotune.study.reading import view_of
 from autotune.study.reference import MIN_TRIALS, Reference, reference_for
 from autotune.study.store import StudyStore, masked, slug
+from autotune.study.suggestion import Suggestion, suggest
 from autotune.study.tuner import Tuner
 from autotune.study.twins import PINNED
 from autotune.study.warm_start import read_warm_start
@@ -189,6 +192,32 @@ class Campaign:
         with self._tuning(listener) as tuner:
             tuner.resume()
             return self._confirm(tuner)
+
+    def adapt(self, listener: Listener = ignore, n_launches: int = 1) -> Suggestion:
+        """Launches the steps by batch size that an existing study suggests, if it suggests any.
+
+        Raises:
+            LaunchError: the launch command does not exist.
+            NoFeasibleConfiguration: the study has nothing to start from.
+            StudyError: another process tunes this study.
+            UsageError: the servers do not see the files of this machine.
+            Interrupted: a signal came.
+        """
+        if not self.engine.place.is_here or is_container(self.engine.command):
+            raise UsageError(
+                "the table of an adaptive server is a file of this machine, which the servers of "
+                "this study do not see: they run in a container or on another machine",
+                hint="autotune export --adaptive writes file and command, for autotune measure",
+            )
+        with self._tuning(listener) as tuner:
+            tuner.resume()
+            command = self.engine.command
+            found = suggest(view_of(self.store, tuner.study, self.objective), command)
+            if found.tiers:
+                AdaptStage(
+                    found, tuner.launcher, tuner.evaluator, command.version, n_launches
+                ).run()
+            return found
 
     @contextmanager
     def _tuning(self, listener: Listener) -> Iterator[Tuner]:

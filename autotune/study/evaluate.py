@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from autotune.measure.plan import PhasePlan
 from autotune.measure.prompt import Api
 from autotune.measure.validity import ServerLimits, caveats, fatal
 from autotune.space.rules import DRAFT, STEPS
+from autotune.space.server_rules import ADAPTIVE
 from autotune.study.reference import Reference, without_speculation
 from autotune.study.twins import changes, twin_of
 from autotune.workload.model import Workload
@@ -42,6 +43,10 @@ STALL_S = 60.0
 TRIAL_S = 1800.0
 """Five times what the three usual phases take at most when answers do not take minutes each."""
 _AFTER_A_HANG = "what was measured before holds; see the last lines of the server log"
+
+Prune = Callable[[TrialRecord], str | None]
+"""Asked after the first phase, with the record so far: why the others are not worth their minutes,
+in words; None: they are."""
 
 
 class CutShort(Exception):
@@ -92,13 +97,15 @@ class Evaluator:
         role: TrialRole,
         reference: Sequence[Phase] = (),
         earlier: Sequence[TrialRecord] = (),
+        prune: Prune | None = None,
     ) -> TrialRecord:
-        """The record of one launch, complete or failed.
+        """The record of one launch, complete, pruned or failed.
 
         Args:
             reference: phases of the baseline under the same load, to hold this launch against.
             earlier: records of the study: where one of them measured the very server that these
                 flags lead to, nothing is measured, and the record refers to it.
+            prune: whether to leave the later phases out; None: never.
 
         Raises:
             LaunchError: the launch command cannot be run at all.
@@ -118,48 +125,61 @@ class Evaluator:
             return _never_ready(failed, flags, number, role, time.monotonic() - began)
         with server:
             twin = twin_of(flags, server.effective, base, earlier)
-            phases, failure, timings = self._measured(server, number, twin)
+            told = TrialRecord(
+                number=number,
+                status="pruned",
+                role=role,
+                flags=dict(flags) if off else self._completed(flags, server.effective),
+                effective=server.effective,
+                machine=server.machine,
+                versions=server.versions | {"autotune": autotune.__version__},
+                same_as=twin.number if twin else None,
+            )
+            phases, failure, timings, pruned = self._measured(server, told, prune)
         timings["wall_s"] = time.monotonic() - began
         constraints = twin.constraints if twin else {}
-        if failure is None and twin is None:
+        whole = failure is None and twin is None and not pruned
+        if whole:
             constraints = dict(violations(self.slos, phases))
-        return TrialRecord(
-            number=number,
-            status=_status(failure, constraints),
-            role=role,
-            flags=dict(flags) if off else self._completed(flags, server.effective),
-            effective=server.effective,
+        return structs.replace(
+            told,
+            status=_status(failure, pruned, constraints),
             phases=phases,
-            objectives=None if failure or twin else objective_values(phases),
+            objectives=objective_values(phases) if whole else None,
             constraints=constraints,
             failure=failure,
+            pruned=pruned,
             warnings=[
                 *caveats(phases, limits_of(server.effective), reference),
                 *silent_changes({**base, **flags}, server.effective),
                 *_stop_caveats(server),
             ],
             timings=timings,
-            machine=server.machine,
-            versions=server.versions | {"autotune": autotune.__version__},
-            same_as=twin.number if twin else None,
         )
 
     def _measured(
-        self, server: RunningServer, number: int, twin: TrialRecord | None
-    ) -> tuple[list[Phase], Failure | None, dict[str, float]]:
-        """Every phase until one is worthless, then the stop; what went wrong; server seconds.
+        self, server: RunningServer, told: TrialRecord, prune: Prune | None
+    ) -> tuple[list[Phase], Failure | None, dict[str, float], str]:
+        """Every phase until one is worthless or shows that the others are, then the stop.
 
         No phase at all where a twin was measured.
+
+        Args:
+            told: the record as far as it is known before anything is measured.
+
+        Returns:
+            The phases, what went wrong, server seconds, and why later phases were left out.
         """
         phases: list[Phase] = []
         failure: Failure | None = None
+        number, pruned = told.number, ""
         began = time.monotonic()
         self.listener(StageReached(number, "ready"))
         try:
             for phase in measure(
                 server,
                 self.workload,
-                () if twin else self.plans,
+                self.plans if told.same_as is None else (),
                 listener=self.listener,
                 stall_s=self.stall_s,
                 limit_s=self.limit_s,
@@ -168,12 +188,16 @@ class Evaluator:
                 failure = fatal(phase)
                 if failure is not None:
                     break  # the minutes of the other phases could not save the trial
+                if prune is not None and len(phases) == 1 < len(self.plans):
+                    pruned = prune(structs.replace(told, phases=phases)) or ""
+                    if pruned:
+                        break
         except CutShort as cut:
             failure = cut.failure
         measure_s = (time.monotonic() - began) * server.time_scale
         self.listener(StageReached(number, "stopping"))
         timings = {"launch_s": server.launch_s, "measure_s": measure_s, "stop_s": server.stop()}
-        return phases, failure, timings
+        return phases, failure, timings, pruned
 
     def _completed(self, flags: Flags, effective: Mapping[str, object]) -> dict[str, FlagValue]:
         """The flags with what the server chose by itself, as a baseline may leave flags out."""
@@ -283,6 +307,8 @@ def limits_of(effective: Mapping[str, Any]) -> ServerLimits:
     """What the server reports of its limits, for judging what was measured on it."""
     steps, draft = effective.get(STEPS), effective.get(DRAFT)
     longest = min(steps + 1, draft) if isinstance(steps, int) and isinstance(draft, int) else None
+    if effective.get(ADAPTIVE):  # those are only what it starts with
+        longest = None
     return ServerLimits(
         running=effective.get("max_running_requests"),
         graph_batch=effective.get("cuda_graph_max_bs"),
@@ -305,9 +331,9 @@ def _never_ready(
     )
 
 
-def _status(failure: Failure | None, constraints: Mapping[str, float]) -> Status:
-    if failure is not None:
-        return "failed"
+def _status(failure: Failure | None, pruned: str, constraints: Mapping[str, float]) -> Status:
+    if failure is not None or pruned:
+        return "failed" if failure is not None else "pruned"
     return "complete" if all(value <= 0 for value in constraints.values()) else "infeasible"
 
 

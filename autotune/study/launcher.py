@@ -10,7 +10,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from autotune.core.trial import Flags, TrialRecord, TrialRole
+from autotune.core.trial import AFTERWARDS, Flags, TrialRecord, TrialRole
 from autotune.errors import Interrupted
 from autotune.events import Listener, TrialStarted
 from autotune.space import SearchSpace
@@ -25,12 +25,17 @@ Keep = Callable[[TrialRecord], None]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What to launch next, and why."""
+    """What to launch next, and why.
+
+    Attributes:
+        by_user: somebody asked for just this launch.
+    """
 
     flags: Flags
     role: TrialRole
     reason: str
     trial: optuna.trial.Trial
+    by_user: bool = False
 
 
 @dataclass(slots=True)
@@ -56,7 +61,7 @@ class Launcher:
         Args:
             marks: further user attributes.
         """
-        inside = role != "confirm" and self.space.contains(flags)
+        inside = role not in AFTERWARDS and self.space.contains(flags)
         # Held back: a signal here would leave a queued trial behind, for another run to stumble on.
         with self.interrupts.shield():
             params = {n: flags[n] for n in self.space.parameters} if inside else {}
@@ -81,7 +86,7 @@ class Launcher:
                 return None
             flags = trial.user_attrs.get("flags") or self.space.suggest(trial)
             trial.set_user_attr("flags", dict(flags))
-        return Proposal(flags, "search", "queued by you", trial)
+        return Proposal(flags, "search", "queued by you", trial, by_user=True)
 
     def launch(
         self, proposal: Proposal, measure: Measure, keep: Keep, cut_off: Keep

@@ -16,6 +16,7 @@ from autotune.core.trial import TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import EFFECTIVE_FAKE
 from autotune.errors import StudyError
+from autotune.study.adaptation import AdaptiveLaunch
 from autotune.study.choice import Choice
 from autotune.study.config import RunConfig, from_yaml, load_objective
 from autotune.study.confirmation import Confirmation, ConfirmLaunch
@@ -32,6 +33,7 @@ class StudyView:
         choice: what the study recommended after its last launch; None: an older study.
         confirm_launches: launches of confirm stages, on prompts that the search has not seen.
         found: by the last confirm stage, whatever it was about; see ``confirmation``.
+        adaptive_launches: with steps that follow the batch, on the prompts of the search.
         ended_at: when each trial ended, UTC.
     """
 
@@ -44,6 +46,7 @@ class StudyView:
     choice: Choice | None = None
     confirm_launches: tuple[ConfirmLaunch, ...] = ()
     found: Confirmation | None = None
+    adaptive_launches: tuple[AdaptiveLaunch, ...] = ()
     ended_at: Mapping[int, datetime] = field(default_factory=dict)
 
     @property
@@ -81,7 +84,9 @@ class StudyView:
         Raises:
             StudyError: the study has no such trial.
         """
-        for record in (*self.records, *(launch.record for launch in self.confirm_launches)):
+        confirm = (launch.record for launch in self.confirm_launches)
+        adaptive = (launch.record for launch in self.adaptive_launches)
+        for record in (*self.records, *confirm, *adaptive):
             if record.number == number:
                 return record
         numbers = [record.number for record in self.records]
@@ -156,5 +161,6 @@ def view_of(
         choice=store.choice(study),
         confirm_launches=tuple(store.confirm_launches(study)),
         found=store.confirmation(study),
+        adaptive_launches=tuple(store.adaptive_launches(study)),
         ended_at=store.ended_at(study),
     )

@@ -152,7 +152,7 @@ def _scores(off: Standing, best: Standing) -> bool:
 
 
 def _wins(off: Sequence[TrialRecord], best: Sequence[TrialRecord]) -> Iterator[str]:
-    ours, theirs = _by_load(off), _by_load(best)
+    ours, theirs = by_load(off), by_load(best)
     for load, (value, smaller_is_better) in ours.items():
         if load not in theirs:
             continue
@@ -163,7 +163,7 @@ def _wins(off: Sequence[TrialRecord], best: Sequence[TrialRecord]) -> Iterator[s
             yield f"{load}: {show(value)} against {show(other)}"
 
 
-def _by_load(records: Sequence[TrialRecord]) -> dict[str, tuple[Interval, bool]]:
+def by_load(records: Sequence[TrialRecord]) -> dict[str, tuple[Interval, bool]]:
     """The headline value of each load, pooled over launches, and whether less of it is better."""
     found: dict[str, list[Interval]] = {}
     is_latency: dict[str, bool] = {}

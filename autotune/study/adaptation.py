@@ -1,0 +1,44 @@
+"""Launches with steps that follow the batch, kept in the study's storage for whoever reads it.
+
+They are no part of the search: no model learns from them, and they stand in no ranking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from autotune.core.adaptive import Tier
+from autotune.core.trial import TrialRecord
+
+MARK = "adaptive"
+"""Name of the user attribute of an adaptive launch's trial."""
+
+
+class AdaptivePlan(msgspec.Struct, frozen=True):
+    """What an adaptive launch is about.
+
+    Attributes:
+        static: the trial with the fixed flags that it stands against.
+        tiers: steps by batch size.
+    """
+
+    static: int
+    tiers: tuple[Tier, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveLaunch:
+    """One launch with steps that follow the batch."""
+
+    plan: AdaptivePlan
+    record: TrialRecord
+
+
+def plan_from(raw: object) -> AdaptivePlan | None:
+    """The plan in a user attribute of a trial; None where it is none."""
+    try:
+        return msgspec.convert(raw, AdaptivePlan)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,218 @@
+"""Steps that follow the batch instead of fixed ones: what a study's measurements suggest.
+
+Each configuration was measured at several loads, so the study knows which number of draft steps is
+best at each. SGLang's adaptive speculation takes such a table. What it loses again (memory is set
+aside for the deepest draft at every load) only a launch of its own can show.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autotune.core.adaptive import OFF, Curve, Load, Tier, best_steps, tiers
+from autotune.core.launches import told
+from autotune.core.ranking import Standing
+from autotune.core.trial import Flags, FlagValue, Interval, TrialRecord
+from autotune.engine.sglang.adaptive import flags_for, has_table, takes_off, why_not
+from autotune.engine.sglang.command import LaunchCommand
+from autotune.errors import NoFeasibleConfiguration
+from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK, TREE_FLAGS, chain_draft_tokens
+from autotune.study.adaptation import AdaptivePlan
+from autotune.study.reading import StudyView
+from autotune.study.verdict import by_load
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one load wants.
+
+    Attributes:
+        steps: the best number of steps; 0: speculation off.
+        values: by steps, in the unit of the load's headline.
+        is_latency: whether less is better.
+    """
+
+    concurrency: int
+    steps: int
+    values: Mapping[int, Interval]
+    is_latency: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Steps by batch size, or why fixed steps are best.
+
+    Attributes:
+        static: what to deploy otherwise: the best configuration of the study.
+        base: the flags beside the steps: its own, or those of the best chain where it is a tree.
+        wishes: by rising concurrency.
+        tiers: two or more; empty where fixed steps are best.
+        why_static: that reason in one sentence; empty where there are tiers.
+        cautions: what the table costs, and what it cannot do.
+    """
+
+    static: Standing
+    base: Flags
+    wishes: tuple[Wish, ...] = ()
+    tiers: tuple[Tier, ...] = ()
+    why_static: str = ""
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def plan(self) -> AdaptivePlan:
+        """The mark of a launch of it."""
+        return AdaptivePlan(self.static.trial, self.tiers)
+
+    def flags(self, path: str) -> dict[str, FlagValue]:
+        """The flags to launch, with the table in a file at ``path``."""
+        return {**self.base, **flags_for(self.tiers, path)}
+
+
+def suggest(view: StudyView, command: LaunchCommand) -> Suggestion:
+    """The table that a study's measurements suggest for the server of a command.
+
+    Of several memory fractions with the same steps the best value counts; every other flag is that
+    of the best chain.
+
+    Args:
+        command: the release that it knows decides what a table may hold.
+
+    Raises:
+        NoFeasibleConfiguration: there is nothing to start from.
+    """
+    static = view.ranking.best
+    if static is None:
+        raise NoFeasibleConfiguration(
+            "the study has no feasible configuration",
+            hint="autotune show lists what failed and why",
+        )
+    chains = [s for s in view.ranking.feasible if is_chain(s.flags)]
+    base = static if is_chain(static.flags) else chains[0] if chains else static
+    measured = _Measured(view, [s for s in chains if _rest(s.flags) == _rest(base.flags)])
+    with_off = takes_off(command.version)
+    found = Suggestion(static, base.flags, tuple(measured.wishes(with_off)))
+    reason = why_not(command) or _why_static(found.wishes)
+    if reason:
+        return replace(found, why_static=reason)
+    table = tiers(measured.loads(found.wishes), with_off=with_off)
+    if len(table) < 2:
+        limit = measured.limit(found.wishes)
+        text = f"only {limit} requests run at once, so that loads with other best steps look alike"
+        return replace(found, why_static=text)
+    return replace(found, tiers=table, cautions=tuple(_cautions(table, measured, command)))
+
+
+def is_chain(flags: Flags) -> bool:
+    """Whether SGLang could adapt the steps of these flags: topk 1, and a token for each step."""
+    steps, draft = flags.get(STEPS), flags.get(DRAFT)
+    if not isinstance(steps, int) or flags.get(TOPK) != 1:
+        return False
+    return draft is None or draft == chain_draft_tokens(steps)
+
+
+def _rest(flags: Flags) -> dict[str, FlagValue]:
+    return {name: v for name, v in flags.items() if name not in (*TREE_FLAGS, MEMORY)}
+
+
+def _why_static(wishes: Sequence[Wish]) -> str | None:
+    counts = {steps for wish in wishes for steps in wish.values if steps != OFF}
+    if len(wishes) < 2 or len(counts) < 2:
+        return (
+            "an adaptive table needs two loads and two step counts with topk 1 that differ in "
+            "nothing else but the memory fraction, and the study has fewer"
+        )
+    best = {wish.steps for wish in wishes}
+    if len(best) > 1:
+        return None
+    loads = " and ".join(f"C={wish.concurrency}" for wish in wishes)
+    if best == {OFF}:
+        return f"speculation off is best at {loads}"
+    return f"{_steps(best.pop())} are best, or as good as the best, at {loads}: fixed steps do"
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'' if count == 1 else 's'}"
+
+
+class _Measured:
+    """What each load measured with each number of steps."""
+
+    def __init__(self, view: StudyView, chains: Sequence[Standing]) -> None:
+        self._values: dict[int, dict[int, Interval]] = {}
+        self._latencies: set[int] = set()
+        self._limits: dict[int, int] = {}
+        for standing in chains:
+            steps = standing.flags[STEPS]
+            assert isinstance(steps, int), "a chain has steps"
+            self._add(steps, [view.record(number) for number in standing.trials])
+        off = view.ranking.reference
+        if off is not None and off.feasible:
+            self._add(OFF, [view.record(number) for number in off.trials])
+
+    def _add(self, steps: int, records: Sequence[TrialRecord]) -> None:
+        """Of several configurations with these steps the best value of each load is kept."""
+        loads = {p.load: p.concurrency for r in records for p in r.phases if not p.open_loop}
+        for load, (value, is_latency) in by_load(records).items():
+            if load not in loads:
+                continue
+            concurrency = loads[load]
+            if is_latency:
+                self._latencies.add(concurrency)
+            known = self._values.setdefault(concurrency, {})
+            better = min if is_latency else max
+            known[steps] = better(known.get(steps, value), value, key=lambda v: v.value)
+        limit = told(records, "max_running_requests")
+        if limit is not None:
+            self._limits[steps] = max(int(limit), self._limits.get(steps, 0))
+
+    def _curve(self, concurrency: int) -> Curve:
+        """More is better."""
+        values = self._values[concurrency]
+        if concurrency not in self._latencies:
+            return values
+        return {s: Interval(1 / v.value, 1 / v.high, 1 / v.low) for s, v in values.items()}
+
+    def wishes(self, with_off: bool) -> Iterator[Wish]:
+        for concurrency in sorted(self._values):
+            curve = self._curve(concurrency)
+            if curve.keys() - {OFF}:
+                best = best_steps(curve, with_off=with_off)
+                is_latency = concurrency in self._latencies
+                yield Wish(concurrency, best, self._values[concurrency], is_latency)
+
+    def limit(self, wishes: Sequence[Wish]) -> int | None:
+        """Requests that run at once under the deepest steps that are wanted; None: not known."""
+        return self._limits.get(max(wish.steps for wish in wishes))
+
+    def running(self, steps: int) -> int | None:
+        return self._limits.get(steps)
+
+    def loads(self, wishes: Sequence[Wish]) -> list[Load]:
+        limit = self.limit(wishes)
+        return [
+            Load(wish.concurrency, min(wish.concurrency, limit or wish.concurrency),
+                 self._curve(wish.concurrency))
+            for wish in wishes
+        ]  # fmt: skip
+
+
+def _cautions(table: Sequence[Tier], measured: _Measured, command: LaunchCommand) -> Iterator[str]:
+    deepest = max(tier.steps for tier in table)
+    limit = measured.running(deepest)
+    for before, tier in itertools.pairwise(table):
+        own = measured.running(tier.steps)
+        if limit is not None and own is not None and before.steps > tier.steps and own > limit:
+            yield (
+                f"memory is set aside for {_steps(deepest)} at every load: {limit} requests run at "
+                f"once, where fixed {_steps(tier.steps)} run {own}"
+            )
+            break
+    if not has_table(command.version):
+        yield (
+            f"SGLang {command.version} has no steps by batch size: acceptance alone chooses among "
+            "them, whatever the load"
+        )
+    if any(tier.steps == OFF for tier in table):
+        yield "a server that adapts runs its draft model at 0 steps, too, if only once a cycle"
