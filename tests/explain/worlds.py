@@ -7,8 +7,6 @@ from pathlib import Path
 
 import optuna
 from msgspec import structs
-from optuna.samplers import RandomSampler
-from optuna.trial import FrozenTrial, TrialState
 
 from autotune.core.objective import LATENCY, THROUGHPUT, objective_values, parse_slo, violations
 from autotune.core.trial import (
@@ -27,11 +25,12 @@ from autotune.engine.simulated.scenarios import SCENARIOS
 from autotune.engine.simulated.virtual import deploy
 from autotune.measure.validity import caveats
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
-from autotune.study.config import RunConfig, to_yaml
+from autotune.study.config import RunConfig
 from autotune.study.evaluate import limits_of
 from autotune.study.reading import StudyView, open_study
-from autotune.study.store import StudyStore
-from tests.core.samples import exactly
+
+from ..core.samples import exactly
+from ..stored import stored as kept_study
 
 SWEEP = "qwen3.5-122b-sweep"
 N_REF = 216
@@ -162,19 +161,5 @@ def stored(
         study=name, engine="simulated", scenario=SWEEP, space=space,
         serving_concurrency=serving, command=bundled_command(SWEEP).argv,
     )  # fmt: skip
-    store = StudyStore(name, root=root)
-    study = store.create(RandomSampler())
-    store.directory.mkdir(parents=True, exist_ok=True)
-    (store.directory / "study.yaml").write_text(to_yaml(config), encoding="utf-8")
-    study.add_trials([_frozen(record) for record in records])
+    kept_study(root, records, config)
     return open_study(name, root=root)
-
-
-def _frozen(record: TrialRecord) -> FrozenTrial:
-    found = record.objectives
-    values = None if found is None else [found[n].value for n in (LATENCY, THROUGHPUT)]
-    return optuna.trial.create_trial(
-        state=TrialState.COMPLETE if values else TrialState.FAIL,
-        values=values,
-        user_attrs={"record": record.to_dict()},
-    )

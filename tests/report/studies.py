@@ -9,16 +9,15 @@ from pathlib import Path
 
 import msgspec
 import optuna
-from optuna.trial import TrialState, create_trial
 
 from autotune.core.objective import LATENCY, PRESETS, THROUGHPUT
 from autotune.core.trial import Failure, FailureKind, Phase, TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
-from autotune.study.config import RunConfig, to_yaml
+from autotune.study.config import RunConfig
 from autotune.study.reading import StudyView
-from autotune.study.store import StudyStore
 
 from ..core.samples import chain, exactly, phase
+from ..stored import stored
 
 COMMAND = (
     "python -m sglang.launch_server --model-path acme/model --tp 4 "
@@ -108,18 +107,5 @@ def view_of(
 
 def store(records: Sequence[TrialRecord], directory: Path, name: str = "made-up") -> optuna.Study:
     """The study on disk, in ``directory/studies``, for commands that read one."""
-    kept = StudyStore(name, root=directory / "studies")
-    study = kept.create(optuna.samplers.RandomSampler())
     config = replace(RunConfig(), command=tuple(COMMAND), study=name, engine="sglang")
-    (kept.directory / "study.yaml").write_text(to_yaml(config))
-    for record in records:
-        attributes = {"record": record.to_dict()}
-        system = {"constraints": list(record.constraints.values())} if record.constraints else {}
-        values: list[float] | None = None
-        if record.objectives is not None:
-            values = [record.objectives[key].value for key in (LATENCY, THROUGHPUT)]
-        state = TrialState.FAIL if values is None else TrialState.COMPLETE
-        study.add_trial(
-            create_trial(state=state, values=values, user_attrs=attributes, system_attrs=system)
-        )
-    return study
+    return stored(directory / "studies", records, config)[1]
