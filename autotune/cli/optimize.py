@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     "known), or from published recipes.",
 )
 @click.option("--exhaust", is_flag=True, default=None, help="Use all launches, do not stop early.")
+@click.option(
+    "--prune/--no-prune",
+    default=None,
+    help="Leave a launch after C=1 that cannot become the best nor add to the front [on].",
+)
 @click.option("--without-off", is_flag=True, default=None, help="No launch without speculation.")
 @click.option(
     "--confirm", type=int, metavar="N", help="Fresh launches of winner and baseline at the end [2]."

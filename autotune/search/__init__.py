@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.search.prospects import Prospects, prospects
 from autotune.search.recommend import Recommendation, recommend
 from autotune.search.sampler import CanonicalTPESampler, SpaceExhausted
 from autotune.search.simple import (
@@ -25,11 +26,13 @@ __all__ = [
     "GridSampler",
     "MemoryWalls",
     "Proposer",
+    "Prospects",
     "RandomSampler",
     "Recommendation",
     "SpaceExhausted",
     "SpeculativeSampler",
     "SweepSampler",
+    "prospects",
     "recommend",
     "sampler_named",
 ]

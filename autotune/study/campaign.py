@@ -274,6 +274,7 @@ class Campaign:
                 config.patience,
             ),
             reference=reference.flags if reference else None,
+            prunes=config.prune and config.sampler == DEFAULT_SAMPLER,
             seed=config.seed,
         )
 

@@ -43,6 +43,7 @@ class RunConfig:
         patience: launches that may leave the recommendation as it was; None: no limit.
         warm_start: a study, a CSV file or ``recipes`` to start from; None: from nothing.
         exhaust: use all launches, whatever the model expects of them.
+        prune: leave the long phases of a launch out whose first one shows that it is hopeless.
         without_off: do not launch without speculation to compare.
         confirm: fresh launches of each finalist and of the baseline after the search; 0: none.
         finalists: configurations to confirm: what the search recommends, then the runners-up.
@@ -71,6 +72,7 @@ class RunConfig:
     patience: int | None = None
     warm_start: str | None = None
     exhaust: bool = False
+    prune: bool = True
     without_off: bool = False
     confirm: int = 2
     finalists: int = 1
@@ -156,8 +158,8 @@ def parse_weight(text: str) -> Objective:
 
 _MAY_CHANGE = (
     "trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "stall_timeout_s",
-    "trial_timeout_s", "study", "sampler", "target_gain", "patience", "exhaust", "without_off",
-    "confirm", "finalists",
+    "trial_timeout_s", "study", "sampler", "target_gain", "patience", "exhaust", "prune",
+    "without_off", "confirm", "finalists",
 )  # fmt: skip
 
 
@@ -338,6 +340,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "patience": _integer,
     "warm_start": _text,
     "exhaust": _switch,
+    "prune": _switch,
     "without_off": _switch,
     "confirm": _integer,
     "finalists": _integer,

@@ -125,16 +125,7 @@ class Evaluator:
             return _never_ready(failed, flags, number, role, time.monotonic() - began)
         with server:
             twin = twin_of(flags, server.effective, base, earlier)
-            told = TrialRecord(
-                number=number,
-                status="pruned",
-                role=role,
-                flags=dict(flags) if off else self._completed(flags, server.effective),
-                effective=server.effective,
-                machine=server.machine,
-                versions=server.versions | {"autotune": autotune.__version__},
-                same_as=twin.number if twin else None,
-            )
+            told = self._so_far(server, flags, number, role, twin)
             phases, failure, timings, pruned = self._measured(server, told, prune)
         timings["wall_s"] = time.monotonic() - began
         constraints = twin.constraints if twin else {}
@@ -155,6 +146,27 @@ class Evaluator:
                 *_stop_caveats(server),
             ],
             timings=timings,
+        )
+
+    def _so_far(
+        self,
+        server: RunningServer,
+        flags: Flags,
+        number: int,
+        role: TrialRole,
+        twin: TrialRecord | None,
+    ) -> TrialRecord:
+        """The record of a launch that is ready and has measured nothing yet."""
+        is_off = self.off is not None and role == "reference"
+        return TrialRecord(
+            number=number,
+            status="pruned",
+            role=role,
+            flags=dict(flags) if is_off else self._completed(flags, server.effective),
+            effective=server.effective,
+            machine=server.machine,
+            versions=server.versions | {"autotune": autotune.__version__},
+            same_as=twin.number if twin else None,
         )
 
     def _measured(

@@ -25,12 +25,12 @@ from autotune.core.trial import (
 )
 from autotune.errors import Interrupted, LaunchError
 from autotune.events import Listener, StudyEnded, TrialEnded
-from autotune.search import Proposer, RandomSampler, SpaceExhausted, recommend
+from autotune.search import Proposer, RandomSampler, SpaceExhausted, prospects, recommend
 from autotune.space import SearchSpace
 from autotune.study.agenda import due, is_used_up, measured_baseline
 from autotune.study.budget import Budget, StopRule, settled
 from autotune.study.choice import Choice
-from autotune.study.evaluate import Evaluator
+from autotune.study.evaluate import Evaluator, Prune
 from autotune.study.interrupt import Interrupts
 from autotune.study.launcher import Launcher, Proposal
 from autotune.study.reference import is_measured
@@ -51,6 +51,7 @@ class Tuner:
         baseline: the searched flags that the base command itself sets.
         stop_rule: when to stop before the budget is used up.
         reference: the searched flags that a launch without speculation keeps; None: no such launch.
+        prunes: leave the long phases of a hopeless launch out.
         seed: of the model that recommends.
         choice: what is recommended by all records so far.
     """
@@ -67,6 +68,7 @@ class Tuner:
     listener: Listener
     stop_rule: StopRule = field(default_factory=StopRule)
     reference: Flags | None = None
+    prunes: bool = False
     seed: int = 0
     choice: Choice | None = None
     records: list[TrialRecord] = field(default_factory=list)
@@ -249,6 +251,7 @@ class Tuner:
                 role=proposal.role,
                 reference=self._baseline_phases(),
                 earlier=self._comparable(proposal),
+                prune=self._pruning(proposal),
             )
 
         def cut_off(record: TrialRecord) -> None:
@@ -264,6 +267,25 @@ class Tuner:
         """The records whose server need not be measured again; none where a repeat is wanted."""
         measured = any(r.objectives is not None for r in self._launches(proposal.flags))
         return () if proposal.role != "search" or measured else self._speculating()
+
+    def _pruning(self, proposal: Proposal) -> Prune | None:
+        """Asks the model what the long phases of this launch may still bring; None: measure them.
+
+        Only of what the search proposes for the first time: a baseline, a reference and a replicate
+        are to be measured, and so is what the user has queued.
+        """
+        if not self.prunes or proposal.role != "search" or proposal.by_user:
+            return None
+        if self._launches(proposal.flags):
+            return None
+
+        def why(record: TrialRecord) -> str | None:
+            found = prospects(
+                self.study, self.space, self.objective, record.to_dict(), seed=self.seed
+            )
+            return found.why() if found is not None and found.are_hopeless else None
+
+        return why
 
     def _tell(self, record: TrialRecord) -> None:
         ranking = self.ranking()

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import structs
+
 from autotune.core.objective import PRESETS, Objective
 from autotune.core.trial import (
     Failure,
@@ -22,10 +24,11 @@ from autotune.events import Event
 from autotune.search import sampler_named
 from autotune.space import SearchSpace, load_space
 from autotune.study.budget import Budget, StopRule
-from autotune.study.evaluate import Evaluator
+from autotune.study.evaluate import Evaluator, Prune
 from autotune.study.interrupt import Interrupts
 from autotune.study.store import StudyStore
 from autotune.study.tuner import Tuner
+from tests.core.samples import phase
 
 Outcome = tuple[float, float] | FailureKind | BaseException
 """(latency, throughput) of a launch, or how it fails; an exception is raised."""
@@ -57,6 +60,14 @@ def record_of(
     )  # fmt: skip
 
 
+def half_record(number: int, flags: Flags, latency_s: float) -> TrialRecord:
+    """Of a launch that has measured its first phase."""
+    return TrialRecord(
+        number=number, status="pruned", flags=dict(flags),
+        phases=[phase("latency", 1, turn_s=latency_s)],
+    )  # fmt: skip
+
+
 def trade_off(flags: Flags, number: int) -> tuple[float, float]:
     """Far apart from step to step, so that nothing is a contender of the best."""
     steps = int(flags["speculative_num_steps"])
@@ -79,11 +90,17 @@ class FakeEvaluator(Evaluator):
         role: TrialRole,
         reference: Sequence[Phase] = (),
         earlier: Sequence[TrialRecord] = (),
+        prune: Prune | None = None,
     ) -> TrialRecord:
         self.asked.append((dict(flags), role))
         outcome = self.model(flags, number)
         if isinstance(outcome, BaseException):
             raise outcome
+        if prune is not None and isinstance(outcome, tuple):
+            half = half_record(number, flags, outcome[0])
+            why = prune(half)
+            if why is not None:
+                return structs.replace(half, pruned=why, timings={"wall_s": 0.4})
         return record_of(number, flags, outcome, role, timings={"wall_s": 1.0})
 
 
@@ -113,6 +130,7 @@ class Bench:
         sampler: str = "speculative",
         stop_rule: StopRule | None = None,
         reference: Flags | None = None,
+        prunes: bool = False,
     ) -> Tuner:
         """Uses up the space unless there is a rule to stop before."""
         chosen = sampler_named(sampler, self.space, self.objective, seed=0)
@@ -132,6 +150,7 @@ class Bench:
             listener=self.events.append,
             stop_rule=stop_rule or StopRule(),
             reference=reference,
+            prunes=prunes,
         )
 
     def records(self) -> list[TrialRecord]:
