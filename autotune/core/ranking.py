@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from autotune.core import pareto
@@ -75,9 +76,11 @@ class Standing:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ranking:
     """All standings of a study under one objective, best score first.
+
+    What follows from them is worked out once: readers ask for it at every trial.
 
     Attributes:
         baseline: the baseline's standing; None before it is measured.
@@ -94,11 +97,11 @@ class Ranking:
     reference: Standing | None = None
     chosen: int | None = None
 
-    @property
+    @cached_property
     def feasible(self) -> tuple[Standing, ...]:
         return tuple(s for s in self.standings if s.feasible)
 
-    @property
+    @cached_property
     def best(self) -> Standing | None:
         """The feasible standing that the study recommends, else the one with the highest score.
 
@@ -115,7 +118,7 @@ class Ranking:
         tied = [s for s in feasible if s.score >= feasible[0].score - TIE]
         return min(tied, key=lambda s: simplicity(s.flags))
 
-    @property
+    @cached_property
     def knee(self) -> Standing | None:
         index = pareto.knee([s.point for s in self.front])
         return None if index is None else self.front[index]
@@ -187,8 +190,11 @@ class Ranking:
         """The standing of these flags, whichever launch of them was measured; None: none was."""
         if record.role == "reference":
             return self.reference
-        key = flag_key(record.flags)
-        return next((s for s in self.standings if flag_key(s.flags) == key), None)
+        return self._by_flags.get(flag_key(record.flags))
+
+    @cached_property
+    def _by_flags(self) -> Mapping[FlagKey, Standing]:
+        return {flag_key(s.flags): s for s in self.standings}
 
     def gain_error_pct(self, standing: Standing) -> float:
         """Half of the 95 % interval of the gain against the baseline, in percent points.

@@ -84,7 +84,7 @@ class Learned:
     @property
     def kept(self) -> list[Observation]:
         """Measured configurations that keep the constraints, once each."""
-        return self._knowledge.in_hand[0]
+        return self._knowledge.kept
 
     def knows(self, flags: Flags) -> bool:
         """Whether these flags lie inside the searched space."""

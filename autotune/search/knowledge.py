@@ -154,7 +154,12 @@ class Knowledge:
 
     @cached_property
     def in_hand(self) -> tuple[list[Observation], Predictions]:
-        """Measured configurations that keep the constraints, once each, and what is known of them.
+        """The kept ones, and what is known of them."""
+        return self.kept, self._predict([o.flags for o in self.kept])
+
+    @cached_property
+    def kept(self) -> list[Observation]:
+        """Measured configurations that keep the constraints, once each.
 
         Where none keeps them, all measured ones.
         """
@@ -162,8 +167,7 @@ class Knowledge:
         bad = {flag_key(o.flags) for o in self.surrogate.measured if not o.is_feasible}
         for o in self.chosen_from:
             once.setdefault(flag_key(o.flags), o)
-        kept = [o for key, o in once.items() if key not in bad] or list(once.values())
-        return kept, self._predict([o.flags for o in kept])
+        return [o for key, o in once.items() if key not in bad] or list(once.values())
 
     def _predict(self, configurations: Sequence[Flags]) -> Predictions:
         features = self.catalogue.encoder.features(configurations)
