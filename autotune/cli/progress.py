@@ -129,7 +129,8 @@ class LiveProgress:
         assert self._live is not None
         failed = event.record.failure is not None
         is_best = event.best is not None and event.best == event.record.number
-        style = "red" if failed else "bold green" if is_best else None
+        dim = "dim" if event.record.pruned else None
+        style = "red" if failed else "bold green" if is_best else dim
         row = self.table.row(event.record, event.gain_pct)
         self._live.console.print(row, style=style, markup=False)
 

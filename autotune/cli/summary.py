@@ -198,9 +198,10 @@ def _stopped(view: StudyView, reason: str) -> Iterator[str]:
     counts = view.ranking.counts
     minutes, kind = gpu_hours(view.records) * 60, _minutes_kind(view)
     n_failed = counts["failed"] - counts["by_kind"].get("interrupted", 0)
-    failed = f", {n_failed} of them failed" if n_failed else ""
+    ends = {"failed": n_failed, "pruned": counts["pruned"]}
+    ended = "".join(f", {n} of them {how}" for how, n in ends.items() if n)
     n_launches = len(settled(view.records))
-    yield f"Stopped  after {n_launches} launches{failed}, {minutes:.0f} {kind}: {reason}"
+    yield f"Stopped  after {n_launches} launches{ended}, {minutes:.0f} {kind}: {reason}"
     n_fresh, minutes = _confirm_cost(view)
     if n_fresh:
         yield _INDENT + f"then {n_fresh} to confirm, {minutes:.0f} {kind}"

@@ -135,6 +135,7 @@ def _so_far(subject: Subject) -> Iterator[str]:
     kind = "simulated GPU-minutes" if subject.view.is_simulated else "GPU-minutes"
     yield (
         f"{len(settled(subject.records))} launches, {counts['failed']} failed, "
+        f"{counts['pruned']} pruned, "
         f"{counts['infeasible']} outside a constraint; {minutes:.0f} {kind}."
     )
     if subject.ranking.best is not None:
@@ -149,6 +150,8 @@ def trial_note(record: TrialRecord, standing: Standing | None) -> str:
     parts = [f"**{escaped(words.flags(record.flags)) or 'speculation off'}** ({record.role})"]
     if record.same_as is not None:
         parts.append(escaped(words.same_as(record)))
+    if record.pruned:
+        parts.append(escaped(words.pruned(record)))
     if record.failure is not None:
         failure = record.failure
         kind, stage = words.failure_kind(failure.kind), words.stage(failure.stage)

@@ -73,6 +73,9 @@ def _findings(
     if record.failure is not None:
         yield _failure(record)
         return
+    if record.pruned:
+        yield _pruned(record)
+        return
     if standing is None:
         return
     subject = Subject(view, ranking, standing)
@@ -204,6 +207,16 @@ def _failure(record: TrialRecord) -> Finding:
         figures["bound"] = Figure(failure.bound.value, "", "server")
         text += f" The server itself told a limit: {failure.bound}."
     return Finding("failure", "Failure", text.replace("..", "."), figures, str(failure.kind))
+
+
+def _pruned(record: TrialRecord) -> Finding:
+    latency = next((p.turn_latency_s for p in record.phases if p.role == "latency"), None)
+    figures = {} if latency is None else {"latency_s": Figure.of(latency, "s")}
+    text = (
+        f"Trial {record.number}{in_brackets(record.flags)} carries no value: "
+        f"{words.pruned(record)}."
+    )
+    return Finding("pruned", "Pruned", text, figures, "pruned")
 
 
 def _nothing(view: StudyView, ranking: Ranking) -> Finding:

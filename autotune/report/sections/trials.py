@@ -72,6 +72,8 @@ def _is_best(ranking: Ranking, record: TrialRecord) -> bool:
 def _remark(record: TrialRecord) -> str:
     if record.failure is not None:
         return words.failure(record)
+    if record.pruned:
+        return words.pruned(record)
     if record.same_as is not None:
         return words.same_as(record)
     return "; ".join(words.cautions(record))
