@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,33 @@ class Complaints:
 
 def _told(error: Error) -> str:
     return error.stack or error.message
+
+
+def quickest_s(
+    action: Callable[[], object], *, before: Callable[[], object] = lambda: None, tries: int = 4
+) -> float:
+    """How long an action takes where nothing else runs, in seconds: the quickest of a few tries.
+
+    Each is divided by how many times slower than its own CPU time the machine just then lets a
+    process be, as others may keep it busy.
+    """
+    found = []
+    for _ in range(tries):
+        before()
+        slower = _waits()
+        began_s = time.monotonic()
+        action()
+        took_s = time.monotonic() - began_s
+        found.append(took_s / max(1.0, (slower + _waits()) / 2))
+    return min(found)
+
+
+def _waits(cpu_s: float = 0.2) -> float:
+    """Wall time over CPU time of some work."""
+    wall, cpu = time.monotonic(), time.process_time()
+    while time.process_time() - cpu < cpu_s:
+        pass
+    return (time.monotonic() - wall) / (time.process_time() - cpu)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import socket
 import socketserver
+import warnings
 import wsgiref.simple_server
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -92,6 +93,8 @@ def serve(
         StudyError: the storage cannot be read.
         UsageError: the host or port cannot be used.
     """
+    # The page asks for importances from the third trial on, whatever they are worth by then.
+    warnings.filterwarnings("ignore", message="Some regimes for parameter")
     study = store.open()
     app = application(store, study, host=host, allow=allow, writable=writable)
     kind = _ServerV6 if ":" in host else _Server

@@ -24,10 +24,16 @@ _PAGE = re.compile(r"/dashboard(/.*)?")
 _GAIN = "gain_pct"
 _CACHE = ("HTTP_IF_MODIFIED_SINCE", "HTTP_IF_NONE_MATCH", "HTTP_RANGE")
 _OF_BODY = ("content-length", "last-modified", "etag", "accept-ranges")
-_TABLES = (
-    "<style>table:not([class]) :is(td, th) { padding: 2px 16px 2px 0; text-align: left }</style>"
-)
-"""The tables of notes, which the page gives no room."""
+_STYLE = """<style>
+table:not([class]) :is(td, th) { padding: 2px 16px 2px 0; text-align: left; white-space: nowrap; }
+main { min-width: 0; }
+main .MuiCardContent-root { overflow-x: auto; }
+@media (max-width: 900px) {
+  main .MuiGrid-item { flex-basis: 100%; max-width: 100%; min-width: 0; }
+}
+</style>"""
+"""Gives the tables of notes room between their columns, and stacks what a small window cannot hold
+side by side."""
 _NO_BUTTONS = """<style>
 button:has([data-testid="DeleteIcon"]), button:has([data-testid="AddBoxIcon"]),
 button:has([data-testid="DriveFileRenameOutlineIcon"]), button:has([data-testid="EditIcon"]),
@@ -107,7 +113,7 @@ class Corrected:
             name = escape(self.teller.store.name)
             title = f"<title>{name} · autotune</title>"
             page = answer.body.decode().replace("<title>Optuna Dashboard</title>", title, 1)
-            style = _TABLES if self.writable else _TABLES + _NO_BUTTONS
+            style = _STYLE if self.writable else _STYLE + _NO_BUTTONS
             page = page.replace("</head>", f"{style}</head>", 1)
             answer.body = page.encode()
         return _send(answer, start_response)

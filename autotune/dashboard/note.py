@@ -10,7 +10,7 @@ from autotune.core.trial import Interval, Phase, TrialRecord
 from autotune.report.subject import Configuration, Subject
 from autotune.study import words
 from autotune.study.budget import gpu_hours, settled
-from autotune.study.verdict import off_wins
+from autotune.study.verdict import confirmed, off_wins
 
 YOURS = "*Your own notes go below this line; autotune rewrites what is above it.*"
 _MOST_ROWS = 12
@@ -48,16 +48,20 @@ def _use(subject: Subject) -> Iterator[str]:
     version = subject.by_number[best.trial].versions.get("sglang", "")
     flags = shlex.join(view.command.for_version(version).words_for(best.flags))
     yield f"```sh\n{flags}\n```"
-    yield _gain(ranking, best)
+    yield _gain(subject, best)
     if base is not None and base.trial != best.trial:
-        yield _comparison(subject, subject.of(base), subject.of(best))
+        yield _comparison(subject, *subject.compared)
     off = off_wins(view, ranking)
     if off is not None:
         yield f"**Mind:** {escaped(off)}."
 
 
-def _gain(ranking: Ranking, best: Standing) -> str:
+def _gain(subject: Subject, best: Standing) -> str:
+    ranking, confirmation = subject.ranking, subject.view.confirmation
     base, goal = ranking.baseline, escaped(ranking.objective.describe())
+    if confirmation is not None:
+        told = confirmed(confirmation, ranking.objective)
+        return f"**{told.title}:** {escaped(told.text)}."
     if base is None or base.trial == best.trial:
         return f"These are the flags you came with (trial {best.trial}): nothing measured is better for {goal}."  # noqa: E501
     n = len(best.trials)
@@ -83,7 +87,9 @@ def _comparison(subject: Subject, base: Configuration, best: Configuration) -> s
     limits = [c.effective("max_running_requests") for c in (base, best)]
     if None not in limits:
         rows.append(("requests that run at once", *(f"{limit:,.0f}" for limit in limits)))
-    heads = ("", *(f"{c.standing.trial}: {words.tree(c.standing.flags)}" for c in (base, best)))
+    fresh = ", fresh launches" if subject.is_confirmed_on else ""
+    sides = (("baseline", base), ("best", best))
+    heads = ("", *(f"{name}: {words.tree(c.standing.flags)}{fresh}" for name, c in sides))
     return _table(heads, rows)
 
 
