@@ -195,6 +195,8 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
         cache_first_frac: the same of the first request of each session only, warm-up included.
         queue_s: time in the server's queue; None where it does not tell.
         waiting_mean: requests in the server's queue, averaged over looks; None where not told.
+        kv_used_frac: share of the KV pool that running requests held, averaged over looks; None
+            where not told.
         foreign_mean: requests on the server that are not ours; None where not told.
         n_aborted: requests the server itself ended.
         n_retractions: times it threw a request out of its batch; None where not told.
@@ -207,6 +209,8 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
             noise explains it.
         temperature: of sampling.
         percentiles: metric name to ``{"p50": ..., "p90": ..., "p95": ..., "p99": ...}``.
+        quantiles: of TTFT, TPOT and turn latency over requests: 21 values at 0 %, 5 %, … 100 %;
+            empty in records of older versions.
     """
 
     role: Role
@@ -239,6 +243,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     cache_first_frac: float | None = None
     queue_s: Interval | None = None
     waiting_mean: float | None = None
+    kv_used_frac: float | None = None
     foreign_mean: float | None = None
     n_aborted: int = 0
     n_retractions: int | None = None
@@ -251,6 +256,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     first_error: str = ""
     percentiles: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    quantiles: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)
 
     @property
     def open_loop(self) -> bool:

@@ -15,6 +15,7 @@ from autotune.core.stats import (
     mean_interval,
     median_interval,
     percentiles,
+    quantiles,
     rate_interval,
     ratio_interval,
     share_interval,
@@ -25,6 +26,8 @@ from autotune.measure.plan import PhasePlan
 from autotune.measure.records import RequestRecord
 
 _MEDIANS = ("ttft_s", "tpot_s", "e2e_s", "turn_latency_s")
+_DRAWN = ("ttft_s", "tpot_s", "turn_latency_s")
+"""Of these the record keeps the whole distribution, in a few numbers."""
 Limits = Mapping[str, float]
 """What one request may take at most: ``ttft_s``, ``tpot_s``, ``e2e_s``, ``turn_latency_s``."""
 
@@ -96,6 +99,7 @@ def summarize(
         drift_frac=_drift(records, good, plan, window),
         temperature=temperature,
         percentiles=_percentiles(samples, good),
+        quantiles={name: quantiles(samples[name]) for name in _DRAWN if samples[name]},
     )
 
 
@@ -120,6 +124,7 @@ def _seen(records: Sequence[RequestRecord], seen: Observations) -> dict[str, Any
     by_weight = sorted(records, key=lambda record: not record.hung)
     return {
         "waiting_mean": seen.waiting_mean,
+        "kv_used_frac": seen.kv_used_frac,
         "foreign_mean": seen.foreign_mean,
         "client_lag_s": seen.lag_p99_s,
         "n_sent": len(records),

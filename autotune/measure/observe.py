@@ -24,10 +24,11 @@ _TICK_S = 0.01
 
 def _gauge(name: str) -> re.Pattern[bytes]:
     """Finds the value of a metric for each rank; SGLang changed its prefix."""
-    return re.compile(rf"^sglang[:_]{name}\{{[^}}]*\}} ([\d.e+]+)$".encode(), re.MULTILINE)
+    return re.compile(rf"^sglang[:_]{name}\{{[^}}]*\}} ([\d.e+-]+)$".encode(), re.MULTILINE)
 
 
 _RUNNING, _WAITING = _gauge("num_running_reqs"), _gauge("num_queue_reqs")
+_KV_USED = _gauge("token_usage")
 _RETRACTED = tuple(
     _gauge(name)
     for name in ("num_retracted_requests_total", "total_retracted_reqs", "num_retractions_sum")
@@ -39,10 +40,16 @@ _RETRACTED = tuple(
 
 @dataclass(frozen=True, slots=True)
 class ServerLoad:
-    """Requests on the server, ours and those of others."""
+    """Requests on the server, ours and those of others.
+
+    Attributes:
+        kv_used_frac: share of the KV pool that running requests hold, of its fullest rank; None
+            where not told. What is only kept for reuse does not count.
+    """
 
     n_running: int
     n_waiting: int
+    kv_used_frac: float | None = None
 
 
 @dataclass(slots=True)
@@ -52,12 +59,14 @@ class Observations:
     Attributes:
         foreign: requests on the server beyond our own, one value for each look at it.
         waiting: requests in the server's queue, one value for each look.
+        kv_used: share of the KV pool in use, one value for each look that told it.
         lag_s: by how much the event loop was late, one value for each tick (wall seconds).
         n_retractions: how often the server took a request out of its batch again; None: not told.
     """
 
     foreign: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
+    kv_used: list[float] = field(default_factory=list)
     lag_s: list[float] = field(default_factory=list)
     n_retractions: int | None = None
 
@@ -69,6 +78,10 @@ class Observations:
     @property
     def waiting_mean(self) -> float | None:
         return fmean(self.waiting) if self.waiting else None
+
+    @property
+    def kv_used_frac(self) -> float | None:
+        return fmean(self.kv_used) if self.kv_used else None
 
     @property
     def lag_p99_s(self) -> float | None:
@@ -103,6 +116,8 @@ class Observer:
                 ours = max(before, self._in_flight())
                 self.seen.foreign.append(max(0, load.n_running + load.n_waiting - ours))
                 self.seen.waiting.append(load.n_waiting)
+                if load.kv_used_frac is not None:
+                    self.seen.kv_used.append(load.kv_used_frac)
 
     async def watch_client(self) -> None:
         """Notes how late the event loop wakes a sleeper, until it is cancelled."""
@@ -128,7 +143,8 @@ async def server_load(endpoint: Endpoint) -> ServerLoad | None:
         return load
     text = await fetch(endpoint, "/metrics") or b""
     running, waiting = _total(_RUNNING, text), _total(_WAITING, text)
-    return None if running is None else ServerLoad(running, waiting or 0)
+    used = [float(share) for share in _KV_USED.findall(text)]
+    return None if running is None else ServerLoad(running, waiting or 0, max(used, default=None))
 
 
 def _of_loads(document: bytes) -> ServerLoad | None:
@@ -137,6 +153,7 @@ def _of_loads(document: bytes) -> ServerLoad | None:
         return ServerLoad(
             sum(int(rank["num_running_reqs"]) for rank in ranks),
             sum(int(rank["num_waiting_reqs"]) for rank in ranks),
+            max((float(r["token_usage"]) for r in ranks if "token_usage" in r), default=None),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -15,6 +15,7 @@ from autotune.core.stats import (
     mean_interval,
     median_interval,
     percentiles,
+    quantiles,
     rate_interval,
     ratio_interval,
     share_interval,
@@ -83,6 +84,15 @@ def test_a_rate_is_all_that_was_counted_over_the_whole_time(
     rate = rate_interval(amounts, width_s)
     assert rate.value == pytest.approx(sum(amounts) / (width_s * len(amounts)))
     assert rate.low <= rate.value <= rate.high
+
+
+@given(st.lists(st.floats(0.001, 1e3), max_size=60))
+def test_quantiles_rise_from_the_least_to_the_most(values: list[float]) -> None:
+    found = quantiles(values)
+    assert list(found) == sorted(found) and len(found) == (21 if values else 0)
+    if values:
+        assert found[0] == pytest.approx(min(values), rel=1e-3)
+        assert found[-1] == pytest.approx(max(values), rel=1e-3)
 
 
 def test_percentiles_interpolate_between_samples() -> None:

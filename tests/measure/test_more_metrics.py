@@ -285,6 +285,9 @@ def test_the_headline_of_a_phase_is_what_it_is_stopped_by() -> None:
 def test_percentiles_are_of_requests() -> None:
     told = [record((at / 100, 1), (at / 100 + 1, 11), n_prompt_tok=at) for at in range(1, 101)]
     found = summary(*told).percentiles
+    drawn = summary(*told).quantiles
+    assert set(drawn) == {"ttft_s", "tpot_s", "turn_latency_s"} and len(drawn["ttft_s"]) == 21
+    assert (drawn["ttft_s"][0], drawn["ttft_s"][10], drawn["ttft_s"][20]) == (0.01, 0.505, 1.0)
     assert found["ttft_s"]["p50"] == pytest.approx(0.505)
     assert found["ttft_s"]["p99"] == pytest.approx(0.9901)
     assert found["input_tok"]["p90"] == pytest.approx(90.1)

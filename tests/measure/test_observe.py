@@ -30,8 +30,12 @@ def documents(**bodies: str) -> Script:
     return script
 
 
-def loads(*ranks: tuple[int, int]) -> str:
-    told = [{"num_running_reqs": r, "num_waiting_reqs": w, "extra": None} for r, w in ranks]
+def loads(*ranks: tuple[int, int], token_usage: tuple[float, ...] = ()) -> str:
+    told: list[dict[str, object]] = [
+        {"num_running_reqs": r, "num_waiting_reqs": w, "extra": None} for r, w in ranks
+    ]
+    for rank, share in zip(told, token_usage, strict=False):
+        rank["token_usage"] = share
     return json.dumps({"version": "0.5.10", "loads": told})
 
 
@@ -56,6 +60,9 @@ def load_of(script: Script) -> ServerLoad | None:
         (documents(metrics=metrics(num_running_reqs="3", num_queue_reqs="2.0")), ServerLoad(3, 2)),
         (documents(metrics=metrics("sglang_", num_running_reqs="3.0")), ServerLoad(3, 0)),
         (documents(metrics=metrics(num_running_reqs=("3.0", "4.0"))), ServerLoad(7, 0)),
+        (documents(v1_loads=loads((3, 1), (4, 0), token_usage=(0.25, 0.5))), ServerLoad(7, 1, 0.5)),
+        (documents(metrics=metrics(num_running_reqs="3", token_usage=("0.2", "1e-05"))),
+         ServerLoad(3, 0, 0.2)),
         (documents(v1_loads="[]", metrics=metrics(num_running_reqs="1e+00")), ServerLoad(1, 0)),
         (documents(v1_loads="no json"), None),
         (documents(v1_loads='{"loads": [{"num_running_reqs": null}]}'), None),

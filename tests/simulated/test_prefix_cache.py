@@ -65,6 +65,12 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.cache.held_tok == sum(held_tok for *_, held_tok in self.flying)
 
     @invariant()
+    def what_is_only_kept_for_reuse_is_not_busy(self) -> None:
+        shared = {(key, piece.n_tok) for prompt, keys, *_ in self.flying
+                  for key, piece in zip(keys, prompt, strict=False)}  # fmt: skip
+        assert self.cache.busy_tok == self.cache.held_tok + sum(n_tok for _, n_tok in shared)
+
+    @invariant()
     def locked_pieces_survive(self) -> None:
         for prompt, keys, matched_tok, _ in self.flying:
             again, still_tok = self.cache.match(prompt, self.clock)

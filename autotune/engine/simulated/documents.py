@@ -82,10 +82,10 @@ def loads(options: ServerOptions, pump: Pump) -> dict[str, Any]:
         "dp_rank": 0,
         "num_running_reqs": len(scheduler.running),
         "num_waiting_reqs": len(scheduler.queue),
-        "num_used_tokens": scheduler.cache.used_tok,
+        "num_used_tokens": scheduler.cache.busy_tok,
         "max_total_num_tokens": scheduler.cache.capacity_tok,
         "max_running_requests": options.deployment.running_limit,
-        "token_usage": scheduler.cache.used_tok / capacity,
+        "token_usage": scheduler.cache.busy_tok / capacity,
         "gen_throughput": pump.last_gen_tok_s,
     }
     return {"version": VERSION, "loads": [rank]}
@@ -99,8 +99,8 @@ def metrics(options: ServerOptions, pump: Pump) -> str:
     gauges = {
         "num_running_reqs": len(scheduler.running),
         "num_queue_reqs": len(scheduler.queue),
-        "num_used_tokens": scheduler.cache.used_tok,
-        "token_usage": scheduler.cache.used_tok / capacity,
+        "num_used_tokens": scheduler.cache.busy_tok,
+        "token_usage": scheduler.cache.busy_tok / capacity,
         "max_total_num_tokens": scheduler.cache.capacity_tok,
         "gen_throughput": pump.last_gen_tok_s,
         "spec_accept_length": accept,

@@ -43,11 +43,21 @@ class PrefixCache:
     held_tok: int = 0
     _nodes: dict[int, _Node] = field(default_factory=dict)
     _cached_tok: int = 0
+    _locked_tok: int = 0
 
     @property
     def used_tok(self) -> int:
         """Tokens in the pool: held by running requests or kept for reuse."""
         return self.held_tok + self._cached_tok
+
+    @property
+    def busy_tok(self) -> int:
+        """Tokens that running requests hold or share, which is what SGLang calls used.
+
+        Source: SGLang 0.5.23, managers/scheduler_components/pool_stats_observer.py: what could be
+        evicted does not count.
+        """
+        return self.held_tok + self._locked_tok
 
     def match(self, prompt: Sequence[Piece], now: float) -> tuple[list[int], int]:
         """The longest cached prefix: its chain keys and its length in tokens."""
@@ -64,11 +74,15 @@ class PrefixCache:
 
     def lock(self, keys: Sequence[int]) -> None:
         for key in keys:
-            self._nodes[key].locks += 1
+            node = self._nodes[key]
+            self._locked_tok += node.n_tok if not node.locks else 0
+            node.locks += 1
 
     def unlock(self, keys: Sequence[int]) -> None:
         for key in keys:
-            self._nodes[key].locks -= 1
+            node = self._nodes[key]
+            node.locks -= 1
+            self._locked_tok -= node.n_tok if not node.locks else 0
 
     def reserve(self, n_tok: int) -> bool:
         """Takes ``n_tok`` tokens for a running request, evicting if need be; False: no room."""

@@ -131,11 +131,11 @@ class Pump:
         cycles = max(1, scheduler.n_cycles - n_cycles)
         accept_len = (scheduler.n_accepted - n_accepted) / cycles
         self._logged = (scheduler.now_s, self._n_tok, scheduler.n_cycles, scheduler.n_accepted)
-        usage = scheduler.cache.used_tok / max(1, scheduler.cache.capacity_tok)
+        usage = scheduler.cache.busy_tok / max(1, scheduler.cache.capacity_tok)
         captured = len(scheduler.running) <= scheduler.deployment.graph_max_batch
         log(
             f"Decode batch, #running-req: {len(scheduler.running)}, "
-            f"#token: {scheduler.cache.used_tok}, token usage: {usage:.2f}, "
+            f"#token: {scheduler.cache.busy_tok}, token usage: {usage:.2f}, "
             f"accept len: {accept_len:.2f}, cuda graph: {captured}, "
             f"gen throughput (token/s): {self.last_gen_tok_s:.2f}, "
             f"#queue-req: {len(scheduler.queue)}"
