@@ -45,7 +45,7 @@ def _problems(value: Any, schema: Any, root: Any, at: str) -> Iterator[str]:  # 
                 tried = [list(_problems(value, one, root, at)) for one in said]
                 if all(tried):
                     yield f"{at}: {min(tried, key=len)}"
-            case "required":
+            case "required" if isinstance(value, dict):
                 yield from (f"{at}: no {name!r}" for name in said if name not in value)
             case "items" if isinstance(said, dict) and isinstance(value, list):
                 for i, item in enumerate(value[len(schema.get("prefixItems", [])) :]):
@@ -62,7 +62,7 @@ def _problems(value: Any, schema: Any, root: Any, at: str) -> Iterator[str]:  # 
                     yield f"{at}: {value!r} is no moment"
             case "properties" | "additionalProperties" | "items" | "prefixItems" | "$ref":
                 pass
-            case "minItems" | "maxItems":
+            case "minItems" | "maxItems" | "required":
                 pass
             case _:
                 assert word in _ANNOTATIONS, f"{word} at {at} is not looked at"

@@ -30,7 +30,7 @@ PASSWORD = "pa55word-of-the-database"
 LOGIN = "l0gin-of-the-proxy"
 ALL = (SECRET, TOKEN, PASSWORD, LOGIN)
 READERS = (
-    ("show",), ("show", "--json"), ("pareto", "--json"), ("export",),
+    ("show",), ("show", "--json"), ("show", "--csv"), ("explain",), ("pareto", "--json"), ("export",),
     ("export", "--format", "json"), ("export", "--format", "flags"), ("report",),
 )  # fmt: skip
 
@@ -74,7 +74,8 @@ def test_nothing_that_a_study_leaves_or_shows_tells_a_secret(tmp_path: Path) -> 
         *("env", f"HF_TOKEN={TOKEN}", f"db_password={PASSWORD}"),
         *(f"HTTPS_PROXY=http://me:{LOGIN}@proxy:8080", *serve_words("--api-key", SECRET)),
     ]
-    words = optimize_words("--storage", "sqlite:///s.db", trials=2, serve=serve)
+    told = ("--storage", "sqlite:///s.db", "--events", "events.jsonl")
+    words = optimize_words(*told, trials=2, serve=serve)
     env = environment(TMPDIR=str(scratch))
     with watched() as seen:
         done = autotune(*words, cwd=tmp_path, env=env)
