@@ -117,9 +117,12 @@ def _pressure(configuration: Configuration) -> str:
     limit = configuration.effective("max_running_requests")
     waiting = [p.waiting_mean for p in phases if p.waiting_mean is not None]
     retracted = [p.n_retractions for p in phases if p.n_retractions is not None]
+    used = [p.kv_used_frac for p in phases if p.kv_used_frac is not None]
     parts = []
     if limit is not None:
         parts.append(f"{limit:,.0f} requests run at once")
+    if used:
+        parts.append(f"up to {100 * max(used):.0f} % of the pool in use")
     if waiting:
         parts.append(f"up to {max(waiting):.1f} waited")
     if retracted:

@@ -31,7 +31,7 @@ class Section:
         )
 
 
-def side_by_side(figures: Iterable[Figure]) -> Safe:
-    """Figures under their titles, two in a row where there is room."""
+def side_by_side(figures: Iterable[Figure], *, in_three: bool = False) -> Safe:
+    """Figures under their titles, two (or three) in a row where there is room."""
     cells = (tag("div", tag("h3", figure.label), figure.place()) for figure in figures)
-    return tag("div", list(cells), class_="side")
+    return tag("div", list(cells), class_="side three" if in_three else "side")

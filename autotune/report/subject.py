@@ -32,6 +32,12 @@ class Configuration:
         found = [p.accept_length for r in self.records for p in r.phases if p.accept_length]
         return sum(found) / len(found) if found else None
 
+    def kv_used_frac(self, concurrency: int) -> float | None:
+        """Share of the KV pool that running requests held at a load; None where not told."""
+        found = [p.kv_used_frac for p in self.phases(concurrency)]
+        told = [share for share in found if share is not None]
+        return sum(told) / len(told) if told else None
+
     def effective(self, name: str) -> float | None:
         """A number that the server itself told, of the first launch that has it."""
         return launches.told(self.records, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import sys
 from importlib.resources import files
@@ -11,12 +13,13 @@ import pytest
 
 from autotune.errors import UsageError
 from autotune.report.html import Safe, tag, text
-from autotune.report.images import write_images
+from autotune.report.images import FORMATS, write_images
 from autotune.report.page import figures_of, report_page
 from autotune.report.sections.heatmap import best_by_steps
 from autotune.report.sections.progress import moments
 from autotune.report.subject import Subject
 
+from ..browser import chromium
 from .studies import launch, mixed, view_of
 
 
@@ -100,6 +103,31 @@ def test_letters_and_marks_have_contrast_on_light_and_dark() -> None:
         assert contrast(scheme["alarm-ink"], scheme["alarm-back"]) >= 4.5
         for colour in (*figure.SERIES, figure.GREY):
             assert contrast(colour, scheme["back"]) >= 3.0, colour
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_each_figure_becomes_a_picture(tmp_path: Path, kind: str) -> None:
+    required = os.environ.get("BROWSER") == "required"
+    if importlib.util.find_spec("kaleido") is None or chromium() is None:
+        assert not required, "the extra png, or chromium, is missing"
+        pytest.skip("pictures need the extra png and chromium")
+    view = view_of([launch(0), launch(1)], simulated=True)
+    written = write_images(view, tmp_path / "figures", kind)
+    assert [path.stem for path in written] == [figure.name for figure in figures_of(view)]
+    for path in written:
+        data = path.read_bytes()
+        if kind == "png":
+            assert data.startswith(b"\x89PNG") and len(data) > 5000
+            assert int.from_bytes(data[16:20]) == 2000, "sharp on a dense screen"
+        else:
+            assert b"SIMULATED" in data and b"click" not in data
+
+
+def test_a_folder_for_pictures_that_cannot_be_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("kaleido", reason="pictures need the extra png")
+    (tmp_path / "figures").write_text("a file")
+    with pytest.raises(UsageError, match="figures cannot be written: File exists"):
+        write_images(view_of([launch(0)]), tmp_path / "figures", "png")
 
 
 def test_pictures_without_the_extra_are_refused_in_a_sentence(

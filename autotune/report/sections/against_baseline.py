@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from autotune.core.compare import is_tie, ratio_change
 from autotune.core.trial import Interval
@@ -43,7 +43,7 @@ def section(subject: Subject) -> Section | None:
               "95 % interval", "")  # fmt: skip
     head = tag("thead", tag("tr", [tag("th", title, scope="col") for title in titles]))
     groups = [_group(f"C={c}", list(_rows(baseline, winner, c))) for c in subject.concurrencies]
-    groups.append(_group("server", list(_server(baseline, winner))))
+    groups.append(_group("server", list(_server(baseline, winner, subject.serving))))
     whole = tag("table", tag("caption", caption), head, groups, class_="grouped")
     scroll = tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
     return Section("against", "Winner against baseline", lead, (scroll,))
@@ -73,9 +73,14 @@ def _rows(
             yield [title, _value(values[0], unit), _value(values[1], unit), *change]
 
 
-def _server(baseline: Configuration, winner: Configuration) -> Iterator[list[Child]]:
+def _server(
+    baseline: Configuration, winner: Configuration, serving: Sequence[int]
+) -> Iterator[list[Child]]:
     told = [("accept length", ".2f", baseline.accept_length, winner.accept_length)]
     told += [(title, ",.0f", baseline.effective(n), winner.effective(n)) for n, title in _SERVER]
+    if serving:
+        of_pool = [100 * (c.kv_used_frac(serving[-1]) or 0.0) for c in (baseline, winner)]
+        told.append((f"KV pool in use at C={serving[-1]}, %", ".1f", of_pool[0], of_pool[1]))
     for title, digits, before, after in told:
         if before and after:
             change = words.gain(100 * (after / before - 1))

@@ -27,11 +27,13 @@ def section(subject: Subject) -> Section | None:
     like = words.flags({k: v for k, v in _like(subject).items() if k == MEMORY})
     at = f" at {like}" if like else ""
     figures = []
+    most = max(subject.serving, default=1)
     for name, title, value, band in (
         ("accept", "accept length, tokens per verify pass", lambda c: c.accept_length,
          curves.accept_length if curves else ()),
         ("pressure", "requests that run at once",
          lambda c: c.effective("max_running_requests"), curves.running_limit if curves else ()),
+        ("kv", f"KV pool in use at C={most}, %", lambda c: _kv_used(c, most), ()),
     ):  # fmt: skip
         figure = _figure(subject, chains, curves, name, title, value, band)
         if figure is not None:
@@ -54,6 +56,11 @@ def section(subject: Subject) -> Section | None:
 def _steps(c: Configuration) -> int | None:
     value = c.standing.flags.get(STEPS)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _kv_used(c: Configuration, concurrency: int) -> float | None:
+    share = c.kv_used_frac(concurrency)
+    return None if share is None else 100 * share
 
 
 def _like(subject: Subject) -> Flags:
@@ -88,6 +95,8 @@ def _figure(
     figure = canvas("speculative_num_steps", title, hovermode="closest", xaxis_dtick=1)
     if curves is not None and band:
         _draw_band(figure, curves.steps, band)
+    if name == "kv":
+        figure.update_yaxes(rangemode="tozero")
     if name == "pressure":
         for concurrency in subject.serving:
             figure.add_hline(
