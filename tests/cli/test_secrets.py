@@ -30,8 +30,8 @@ PASSWORD = "pa55word-of-the-database"
 LOGIN = "l0gin-of-the-proxy"
 ALL = (SECRET, TOKEN, PASSWORD, LOGIN)
 READERS = (
-    ("show",), ("show", "--json"), ("show", "--csv"), ("explain",), ("pareto", "--json"), ("export",),
-    ("export", "--format", "json"), ("export", "--format", "flags"), ("report",),
+    ("show",), ("show", "--json"), ("show", "--csv"), ("explain",), ("pareto", "--json"),
+    ("export",), ("export", "--format", "json"), ("export", "--format", "flags"), ("report",),
 )  # fmt: skip
 
 
