@@ -6,20 +6,27 @@ import importlib.util
 import os
 import re
 import sys
+from dataclasses import replace as replace_view
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from autotune.core.objective import LATENCY
+from autotune.core.trial import Interval, TrialRecord
 from autotune.errors import UsageError
 from autotune.report.html import Safe, tag, text
 from autotune.report.images import FORMATS, write_images
 from autotune.report.page import figures_of, report_page
+from autotune.report.sections import heatmap
 from autotune.report.sections.heatmap import best_by_steps
 from autotune.report.sections.progress import moments
 from autotune.report.subject import Subject
+from autotune.study.confirmation import Confirmation, ConfirmLaunch, Finalist, Place
 
 from ..browser import chromium
+from ..core.samples import exactly
 from .studies import launch, mixed, view_of
 
 
@@ -137,3 +144,78 @@ def test_pictures_without_the_extra_are_refused_in_a_sentence(
     with pytest.raises(UsageError, match="need the extra png"):
         write_images(view_of([launch(0)]), tmp_path / "figures", "png")
     assert not (tmp_path / "figures").exists()
+
+
+def test_a_cell_outside_a_constraint_is_never_framed_as_the_best() -> None:
+    subject = Subject(view_of([launch(0), launch(1), launch(4, feasible=False)]))
+    told = heatmap.section(subject)
+    assert told is not None
+    rows = str(told.render()).split("<tr>")
+    outside = [row for row in rows if "outside a constraint" in row]
+    assert len(outside) == 2 and not any("most" in row for row in outside)
+    assert sum(row.count('class="heat most"') for row in rows) >= 4
+
+
+def fresh(number: int, like: TrialRecord, place: Place, factor: float) -> ConfirmLaunch:
+    assert like.objectives is not None
+    latency = like.objectives[LATENCY]
+    scaled = Interval(*(factor * x for x in (latency.value, latency.low, latency.high)))
+    objectives = {**like.objectives, LATENCY: scaled}
+    record = replace(like, number=number, role="confirm", objectives=objectives)
+    return ConfirmLaunch(place, record)
+
+
+def test_the_verdict_is_that_of_the_fresh_launches() -> None:
+    searched = view_of([launch(0), launch(1)])
+    best, base = searched.searched.best, searched.searched.baseline
+    assert best is not None and base is not None and best.trial == 1
+    launches = tuple(
+        fresh(2 + i, searched.record(trial), Place(1, trial, i // 2), 1.0 if trial == 0 else 1.02)
+        for i, trial in enumerate((0, 1, 1, 0))
+    )
+    finalist = Finalist(
+        trial=1, launches=(3, 4), gain=Interval(0.021, 0.011, 0.031), verdict="better",
+        latency_s=exactly(1.02 * best.latency_s.value), throughput_tok_s=best.throughput_tok_s,
+    )  # fmt: skip
+    baseline = Finalist(
+        trial=0, launches=(2, 5), latency_s=base.latency_s, throughput_tok_s=base.throughput_tok_s
+    )
+    found = Confirmation(
+        winner=1, baseline=baseline, finalists=(finalist,), use=1, latency_weight=0.7, n_each=2
+    )
+    page = report_page(replace_view(searched, confirm_launches=launches, found=found), cdn=True)
+    assert "2.1 % ± 1.0 better than the baseline" in page
+    assert "confirmed on 2 fresh launches" in page
+    assert "2 fresh launches, in turns with the baseline" in page
+    assert "All 6 trials" in page and "2 launches and 4 to confirm" in page
+
+
+def test_distributions_are_whole_where_the_record_has_them() -> None:
+    def with_quantiles(number: int) -> TrialRecord:
+        record = launch(number)
+        rising = tuple(0.05 + 0.01 * i for i in range(21))
+        phases = [replace(p, quantiles={"ttft_s": rising}) for p in record.phases]
+        return replace(record, phases=phases)
+
+    def curves(*records: TrialRecord) -> list[tuple[float, float]]:
+        drawn = {figure.name: figure.drawing for figure in figures_of(view_of(records))}
+        trace = drawn["latency-ttft-1"].data[0]
+        return list(zip(trace.x, trace.y, strict=True))
+
+    whole = curves(with_quantiles(0), with_quantiles(1))
+    assert whole[0] == pytest.approx((50.0, 0.0)) and whole[-1] == pytest.approx((250.0, 100.0))
+    assert len(whole) == 21
+    assert [share for _, share in curves(launch(0), launch(1))] == [50.0, 90.0, 95.0, 99.0]
+    assert "their curves begin at half" in report_page(view_of([launch(0), launch(1)]), cdn=True)
+
+
+def test_the_kv_pool_in_use_is_drawn_where_it_was_told() -> None:
+    def used(number: int) -> TrialRecord:
+        record = launch(number)
+        return replace(record, phases=[replace(p, kv_used_frac=0.4) for p in record.phases])
+
+    view = view_of([used(0), used(1)])
+    drawn = {figure.name: figure.drawing for figure in figures_of(view)}
+    assert list(drawn["kv"].data[0].y) == [40.0, 40.0]
+    assert "KV pool in use at C=16, %" in report_page(view, cdn=True)
+    assert "kv" not in {figure.name for figure in figures_of(view_of([launch(0), launch(1)]))}

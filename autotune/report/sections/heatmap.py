@@ -19,8 +19,8 @@ def section(subject: Subject) -> Section | None:
         return None
     lead = (
         "For each number of steps the configuration with the best score, its trial in brackets. "
-        "The framed cell of a column is its best; per request is what one agent feels, in all is "
-        "what the box serves."
+        "The framed cell of a column is its best inside the constraints; per request is what one "
+        "agent feels, in all is what the box serves."
     )
     grids: list[Child] = []
     for metric, title in (
@@ -50,21 +50,24 @@ def _grid(
     for concurrency in subject.concurrencies:
         values = [c.pooled(concurrency, metric) for _, c in shown]
         columns.append([value.value if value else None for value in values])
+    allowed = [configuration.standing.feasible for _, configuration in shown]
     rows: list[list[Child]] = []
     for i, (steps, configuration) in enumerate(shown):
         mark = "" if configuration.standing.feasible else ", outside a constraint"
         name = f"{steps} steps (trial {configuration.standing.trial}{mark})"
-        rows.append([name, *(_heat(column, i) for column in columns)])
+        rows.append([name, *(_heat(column, allowed, i) for column in columns)])
     head = ["", *(f"C={concurrency}" for concurrency in subject.concurrencies)]
     return table(head, rows, title)
 
 
-def _heat(column: list[float | None], row: int) -> Safe:
+def _heat(column: list[float | None], allowed: list[bool], row: int) -> Safe:
+    """A cell, darker for more; the best of those that are allowed is framed."""
     value = column[row]
     known = [v for v in column if v is not None]
     if value is None:
         return tag("td", "–")
     low, high = min(known), max(known)
     share = (value - low) / (high - low) if high > low else 1.0
-    most = " most" if value == high else ""
+    inside = [v for v, ok in zip(column, allowed, strict=True) if ok and v is not None]
+    most = " most" if allowed[row] and value == max(inside) else ""
     return tag("td", f"{value:,.0f}", class_=f"heat{most}", style=f"--heat:{8 + 42 * share:.0f}%")

@@ -33,7 +33,7 @@ def section(subject: Subject) -> Section | None:
          curves.accept_length if curves else ()),
         ("pressure", "requests that run at once",
          lambda c: c.effective("max_running_requests"), curves.running_limit if curves else ()),
-        ("kv", f"KV pool in use at C={most}, %", lambda c: _kv_used(c, most), ()),
+        ("kv", f"share of the KV pool in use at C={most}", lambda c: _kv_used(c, most), ()),
     ):  # fmt: skip
         figure = _figure(subject, chains, curves, name, title, value, band)
         if figure is not None:
@@ -96,7 +96,7 @@ def _figure(
     if curves is not None and band:
         _draw_band(figure, curves.steps, band)
     if name == "kv":
-        figure.update_yaxes(rangemode="tozero")
+        figure.update_yaxes(rangemode="tozero", ticksuffix=" %")
     if name == "pressure":
         for concurrency in subject.serving:
             figure.add_hline(

@@ -55,7 +55,7 @@ def _sentences(subject: Subject) -> tuple[str, str]:
     if base is None:
         goal = ranking.objective.describe()
         return (
-            f"{words.flags(best.flags)} did best for {goal} in {launches}. ",
+            f"Best for {goal} in {launches} was {words.flags(best.flags)}. ",
             "The baseline has no value, so nothing says how much better that is than before.",
         )
     if base.trial == best.trial:
@@ -94,12 +94,12 @@ def _gain(subject: Subject, best: Standing) -> str:
         )
     if confirmation is not None:
         told = confirmed(confirmation, ranking.objective)
-        return f"{flags} did best for {goal}. {told.title}: {told.text}. "
+        return f"Best for {goal} was {flags}. {told.title}: {told.text}. "
     gain, error = best.gain_vs_baseline_pct, ranking.gain_error_pct(best)
     if gain > error:
         return f"Use {flags}: {gain:.1f} % ± {error:.1f} better than the baseline for {goal}. "
     return (
-        f"{flags} did best for {goal}, but its {words.gain(gain)} ± {error:.1f} against the "
+        f"Best for {goal} was {flags}, but its {words.gain(gain)} ± {error:.1f} against the "
         "baseline is within the noise. "
     )
 
