@@ -91,6 +91,11 @@ class IntegerRange:
         by = "" if self.step == 1 else f" in steps of {self.step}"
         return f"{self.low} to {self.high}{by}"
 
+    def reaching(self, low: float, high: float) -> IntegerRange:
+        """The same grid, at least as long, going on up to ``low`` and ``high``."""
+        below, above = (max(0, int(x)) // self.step for x in (self.low - low, high - self.high))
+        return IntegerRange(self.low - below * self.step, self.high + above * self.step, self.step)
+
     def distribution(self) -> IntDistribution:
         from optuna.distributions import IntDistribution
 
@@ -146,6 +151,14 @@ class DecimalRange:
 
     def describe(self) -> str:
         return f"{self.low} to {self.high} in steps of {self.step}"
+
+    def reaching(self, low: float, high: float) -> DecimalRange:
+        """As ``IntegerRange.reaching``."""
+        start, end, step = self._exact()
+        below, above = (
+            max(Decimal(0), x) // step for x in (start - _written(low), _written(high) - end)
+        )
+        return DecimalRange(float(start - below * step), float(end + above * step), self.step)
 
     def distribution(self) -> FloatDistribution:
         from optuna.distributions import FloatDistribution

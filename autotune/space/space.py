@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from autotune.core.trial import Flags, FlagValue
 from autotune.errors import SpaceError, nearest
 from autotune.space.check import draft_tree, find_problem
-from autotune.space.parameter import Choice, IntegerRange, Parameter, SuggestingTrial, Switch
+from autotune.space.parameter import (
+    Choice,
+    DecimalRange,
+    IntegerRange,
+    Parameter,
+    SuggestingTrial,
+    Switch,
+)
 from autotune.space.removals import Removal, server_removals, tree_removals
 from autotune.space.rules import (
     DRAFT,
@@ -88,6 +95,22 @@ class SearchSpace:
             SpaceError: nothing is left.
         """
         return replace(self, server=server)
+
+    def reaching(self, ranges: Mapping[str, tuple[float, float]]) -> SearchSpace:
+        """This space with longer ranges, on the same server.
+
+        Trials of this space are trials of that one, and Optuna takes both in one study. A flag that
+        is no range of this space stays as it is.
+
+        Args:
+            ranges: flag to its new lowest and highest value; a range never becomes shorter.
+        """
+        longer = {
+            flag: parameter.reaching(*ranges[flag])
+            for flag, parameter in self.parameters.items()
+            if flag in ranges and isinstance(parameter, IntegerRange | DecimalRange)
+        }
+        return replace(self, parameters={**self.parameters, **longer}) if longer else self
 
     @property
     def names(self) -> tuple[str, ...]:

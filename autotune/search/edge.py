@@ -1,0 +1,242 @@
+"""A recommended value that is the last one searched: whether more lies beyond.
+
+A range is somebody's guess. Where the best configuration stands at its end, the model that was
+learned inside is asked what it expects outside. Draft steps go on for as long as it expects more;
+for the other flags it is only said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import numpy as np
+from optuna.study import Study
+
+from autotune.core.objective import Objective
+from autotune.core.ranking import flag_key
+from autotune.core.trial import Flags, FlagValue
+from autotune.search.knowledge import Knowledge
+from autotune.search.observation import Observation, observations
+from autotune.search.recommend import TIE
+from autotune.search.warm import EarlierKnowledge, earlier_knowledge
+from autotune.space import SearchSpace
+from autotune.space.parameter import DecimalRange, IntegerRange
+from autotune.space.rules import DRAFT, LIMITS, MEMORY, SHORT_NAMES, STEPS, TOPK
+
+MAX_STEPS = 16
+"""Draft steps beyond which nobody has published a gain; the search does not go there by itself."""
+ATTRIBUTE = "widened"
+"""Name of the Optuna study's user attribute: flag to the lowest and highest value of its range."""
+
+Ranges = dict[str, tuple[float, float]]
+_LIVES = 0.5
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    """The recommended value of a flag is the last one of its range.
+
+    Attributes:
+        side: the end of the range.
+        beyond: where the model expects most outside; None: no server runs anything there.
+        gain_frac: expected of the best configuration out there over the recommended one, both by
+            the model; below 0 it is worse.
+    """
+
+    flag: str
+    value: float
+    side: Literal["most", "least"]
+    beyond: float | None
+    gain_frac: float
+
+    @property
+    def expects_more(self) -> bool:
+        """Whether the model expects more beyond, and more than a tie."""
+        return self.beyond is not None and self.gain_frac > TIE
+
+    def text(self) -> str:
+        """One sentence without its end."""
+        name = SHORT_NAMES.get(self.flag, self.flag)
+        name = {DRAFT: "draft tokens", MEMORY: "memory fraction"}.get(self.flag, name)
+        is_was = "is the {} that was" if self.flag == MEMORY else "are the {} that were"
+        told = f"the best {name}, {self.value:g}, {is_was.format(self.side)} searched"
+        if self.beyond is None:
+            return f"{told}; the server runs nothing beyond"
+        if self.expects_more:
+            return f"{told}; the model expects {100 * self.gain_frac:.1f} % more at {self.beyond:g}"
+        return f"{told}; the model expects nothing more beyond"
+
+
+@dataclass(frozen=True, slots=True)
+class Widening:
+    """A longer range to search.
+
+    Attributes:
+        ranges: of all flags that change, for ``SearchSpace.reaching``.
+        text: what and why, in one sentence without its end.
+    """
+
+    ranges: Ranges
+    text: str
+
+
+def edges(
+    study: Study, space: SearchSpace, objective: Objective, flags: Flags, *, seed: int = 0
+) -> tuple[Edge, ...]:
+    """The flags of a recommended configuration that stand at an end of their range, steps first.
+
+    Ends that SGLang itself sets (one step, two draft tokens) are none.
+    """
+    ends = list(_ends(space, flags))
+    if not ends:
+        return ()
+    seen, earlier = observations(study, space), earlier_knowledge(study, space)
+    asked = _Question(space, objective, seen, [seed, len(seen)], earlier, flags)
+    return tuple(edge for flag, side in ends if (edge := asked.beyond(flag, side)) is not None)
+
+
+def widening(space: SearchSpace, found: tuple[Edge, ...]) -> Widening | None:
+    """How to go on beyond an edge; None: the model expects too little there.
+
+    Only draft steps go on, up to ``MAX_STEPS``: one more than the model likes best, so that its
+    best guess is no edge again.
+    """
+    edge = next((e for e in found if e.flag == STEPS and e.expects_more), None)
+    parameter = space.parameters.get(STEPS)
+    if edge is None or edge.beyond is None or not isinstance(parameter, IntegerRange):
+        return None
+    low, high = (
+        (parameter.low, min(MAX_STEPS, int(edge.beyond) + parameter.step))
+        if edge.side == "most"
+        else (max(int(LIMITS[STEPS][0]), int(edge.beyond) - parameter.step), parameter.high)
+    )
+    ranges = _with_room(space, low, high)
+    after = space.reaching(ranges).parameters[STEPS]
+    return Widening(
+        ranges,
+        f"steps widened to {after.describe()}: the model expects {100 * edge.gain_frac:.1f} % more "
+        f"at {edge.beyond:g} than at {edge.value:g}",
+    )
+
+
+def kept_ranges(study: Study) -> Ranges:
+    """The ranges that the study was widened to; whatever else stands there is passed over."""
+    try:
+        return msgspec.convert(study.user_attrs.get(ATTRIBUTE, {}), Ranges)
+    except msgspec.ValidationError:
+        return {}
+
+
+def keep_ranges(study: Study, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Keeps them with the study, beside those that it has."""
+    kept = {**kept_ranges(study), **ranges}
+    study.set_user_attr(ATTRIBUTE, {flag: list(ends) for flag, ends in kept.items()})
+
+
+# ---- where an end is -------------------------------------------------------------------------
+
+
+def _ends(space: SearchSpace, flags: Flags) -> list[tuple[str, Literal["most", "least"]]]:
+    """Flags at an end of their range that could go on."""
+    found: list[tuple[str, Literal["most", "least"]]] = []
+    for flag in (STEPS, DRAFT, MEMORY):
+        parameter, value = space.parameters.get(flag), flags.get(flag)
+        if not isinstance(parameter, IntegerRange | DecimalRange) or isinstance(value, str | None):
+            continue
+        if flag == DRAFT and flags.get(TOPK) == 1:
+            continue  # it follows from the steps
+        low, high = _searched(space, flag, flags)
+        limits = _farthest(flag, parameter)
+        if value >= high and limits[1] >= high + parameter.step:
+            found.append((flag, "most"))
+        elif value <= low and limits[0] <= low - parameter.step:
+            found.append((flag, "least"))
+    return found
+
+
+def _searched(space: SearchSpace, flag: str, flags: Flags) -> tuple[float, float]:
+    """Lowest and highest value: of steps, only those whose tree the draft tokens leave room for."""
+    parameter, topk = space.parameters[flag], flags.get(TOPK)
+    values = [v for v in parameter.values() if isinstance(v, int | float)]
+    if flag == STEPS and space.tree is not None and isinstance(topk, int):
+        values = list(space.tree.steps_for(topk)) or values
+    return min(values), max(values)
+
+
+def _farthest(flag: str, parameter: IntegerRange | DecimalRange) -> tuple[float, float]:
+    """How far out the model is asked."""
+    low, high = LIMITS[flag]
+    if flag == STEPS:
+        return low, max(MAX_STEPS, parameter.high)
+    if flag == DRAFT:
+        return low, min(high, 2 * parameter.high)
+    return max(low, parameter.low - 0.1), min(high, parameter.high + 0.04)
+
+
+def _with_room(space: SearchSpace, low: float, high: float) -> Ranges:
+    """The steps, and as many draft tokens as a chain of them takes where those are a range too."""
+    ranges: Ranges = {STEPS: (low, high)}
+    draft = space.parameters.get(DRAFT)
+    if isinstance(draft, IntegerRange) and not draft.low <= low + 1 <= high + 1 <= draft.high:
+        ranges[DRAFT] = (min(draft.low, low + 1), max(draft.high, high + 1))
+    return ranges
+
+
+# ---- what lies beyond ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a study has taught, asked of configurations outside its space."""
+
+    space: SearchSpace
+    objective: Objective
+    seen: list[Observation]
+    seed: list[int]
+    earlier: EarlierKnowledge | None
+    flags: Flags
+
+    def beyond(self, flag: str, side: Literal["most", "least"]) -> Edge | None:
+        """The best beyond one end; None where nothing is known of the recommended one."""
+        parameter = self.space.parameters[flag]
+        assert isinstance(parameter, IntegerRange | DecimalRange)
+        far = _farthest(flag, parameter)
+        ranges = _with_room(self.space, *far) if flag == STEPS else {flag: far}
+        wide = self.space.reaching(ranges)
+        known = Knowledge(wide, self.objective, self.seen, self.seed, self.earlier)
+        kept, held = known.in_hand
+        keys = [flag_key(o.flags) for o in kept]
+        if flag_key(self.flags) not in keys:
+            return None
+        own = held.score(known.weight).mean(axis=0)[keys.index(flag_key(self.flags))]
+        at = float(self.flags[flag])
+        outside = self._outside(known, flag, at, side)
+        if not outside:
+            return Edge(flag=flag, value=at, side=side, beyond=None, gain_frac=0.0)
+        predictions = known.surrogate.predict(outside, known.catalogue.encoder.features(outside))
+        means = predictions.score(known.weight).mean(axis=0) - own
+        means = np.where(predictions.survival >= _LIVES, means, -np.inf)
+        best = int(np.argmax(means))
+        return Edge(
+            flag=flag, value=at, side=side, beyond=float(outside[best][flag]),
+            gain_frac=float(np.expm1(means[best])),
+        )  # fmt: skip
+
+    def _outside(
+        self, known: Knowledge, flag: str, at: float, side: Literal["most", "least"]
+    ) -> list[dict[str, FlagValue]]:
+        """Candidates beyond the end, and the recommended configuration moved there by itself."""
+        sign = 1.0 if side == "most" else -1.0
+
+        def is_out(flags: Flags) -> bool:
+            value = flags.get(flag)
+            return isinstance(value, int | float) and sign * (value - at) > 1e-9
+
+        found = [dict(flags) for flags in known.candidates[0] if is_out(flags)]
+        for value in known.space.parameters[flag].values():
+            moved = known.space.nearest_legal({**self.flags, flag: value})
+            if is_out(moved):
+                found.append(moved)
+        return found
