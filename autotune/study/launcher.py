@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +66,8 @@ class Launcher:
         # Held back: a signal here would leave a queued trial behind, for another run to stumble on.
         with self.interrupts.shield():
             params = {n: flags[n] for n in self.space.parameters} if inside else {}
-            attributes = {"flags": dict(flags), "role": role, **(marks or {})}
+            told = {"flags": dict(flags), "role": role, **(marks or {})}
+            attributes: dict[str, Any] = json.loads(json.dumps(told))  # as a storage gives it back
             self.study.enqueue_trial(params, user_attrs=attributes)
             trial = self.study.ask()
             while trial.user_attrs != attributes:
