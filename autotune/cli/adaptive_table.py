@@ -22,6 +22,9 @@ def suggestion_lines(suggestion: Suggestion) -> Iterator[str]:
         yield "".join([f"{'':9}", *(f"{_name(count):<22}" for count in counts)]).rstrip()
         yield from (_wish_row(wish, counts) for wish in suggestion.wishes)
         yield f"{'':9}* best: the fewest steps that nothing beats beyond the noise"
+        if any(wish.estimated for wish in suggestion.wishes):
+            most = max(wish.batch for wish in suggestion.wishes if wish.estimated)
+            yield f"{'':9}~ brought down to {most} requests at once: all that run with the deepest"
         yield ""
     if suggestion.why_static:
         yield f"Static   {suggestion.why_static}"
@@ -40,7 +43,8 @@ def tiers_in_words(tiers: Sequence[Tier]) -> str:
 def _wish_row(wish: Wish, counts: Sequence[int]) -> str:
     show = words.seconds if wish.is_latency else words.tok_s
     cells = [
-        (show(wish.values[count]) if count in wish.values else "–")
+        ("~ " if count in wish.estimated else "")
+        + (show(wish.values[count]) if count in wish.values else "–")
         + (" *" if count == wish.steps else "")
         for count in counts
     ]

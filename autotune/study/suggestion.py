@@ -8,11 +8,12 @@ aside for the deepest draft at every load) only a launch of its own can show.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autotune.core.adaptive import OFF, Curve, Load, Tier, best_steps, tiers
-from autotune.core.launches import told
+from autotune.core.adaptive import OFF, Load, Tier, best_steps, tiers
+from autotune.core.launches import pooled, told
 from autotune.core.ranking import Standing
 from autotune.core.trial import Flags, FlagValue, Interval, TrialRecord
 from autotune.engine.sglang.adaptive import flags_for, has_table, takes_off, why_not
@@ -29,15 +30,28 @@ class Wish:
     """What one load wants.
 
     Attributes:
+        batch: requests of it that would run at once.
         steps: the best number of steps; 0: speculation off.
         values: by steps, in the unit of the load's headline.
+        estimated: steps whose value is not measured but brought down to ``batch``, since more
+            requests ran at once when these steps were fixed.
         is_latency: whether less is better.
     """
 
     concurrency: int
+    batch: int
     steps: int
     values: Mapping[int, Interval]
+    estimated: frozenset[int]
     is_latency: bool
+
+    @property
+    def load(self) -> Load:
+        """As the table is made of it: more is better."""
+        curve = self.values
+        if self.is_latency:
+            curve = {s: Interval(1 / v.value, 1 / v.high, 1 / v.low) for s, v in curve.items()}
+        return Load(self.concurrency, self.batch, curve)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +106,16 @@ def suggest(view: StudyView, command: LaunchCommand) -> Suggestion:
     base = static if is_chain(static.flags) else chains[0] if chains else static
     measured = _Measured(view, [s for s in chains if _rest(s.flags) == _rest(base.flags)])
     with_off = takes_off(command.version)
-    found = Suggestion(static, base.flags, tuple(measured.wishes(with_off)))
-    reason = why_not(command) or _why_static(found.wishes)
+    freely = list(measured.wishes(with_off, None))
+    deepest = max((wish.steps for wish in freely), default=OFF)
+    wishes = tuple(measured.wishes(with_off, measured.limit(deepest)))
+    found = Suggestion(static, base.flags, wishes)
+    reason = why_not(command) or _why_static(freely, wishes, measured.limit(deepest))
     if reason:
         return replace(found, why_static=reason)
-    table = tiers(measured.loads(found.wishes), with_off=with_off)
+    table = tiers([wish.load for wish in wishes], with_off=with_off)
     if len(table) < 2:
-        limit = measured.limit(found.wishes)
-        text = f"only {limit} requests run at once, so that loads with other best steps look alike"
+        text = "loads with other best steps run equally many requests at once, and look alike"
         return replace(found, why_static=text)
     return replace(found, tiers=table, cautions=tuple(_cautions(table, measured, command)))
 
@@ -116,7 +132,12 @@ def _rest(flags: Flags) -> dict[str, FlagValue]:
     return {name: v for name, v in flags.items() if name not in (*TREE_FLAGS, MEMORY)}
 
 
-def _why_static(wishes: Sequence[Wish]) -> str | None:
+def _why_static(freely: Sequence[Wish], wishes: Sequence[Wish], limit: int | None) -> str | None:
+    """Why one number of steps does for all loads; None where it does not.
+
+    Args:
+        freely: what each load wants where it may run as many requests as its own steps allow.
+    """
     counts = {steps for wish in wishes for steps in wish.values if steps != OFF}
     if len(wishes) < 2 or len(counts) < 2:
         return (
@@ -129,7 +150,10 @@ def _why_static(wishes: Sequence[Wish]) -> str | None:
     loads = " and ".join(f"C={wish.concurrency}" for wish in wishes)
     if best == {OFF}:
         return f"speculation off is best at {loads}"
-    return f"{_steps(best.pop())} are best, or as good as the best, at {loads}: fixed steps do"
+    told = f"{_steps(best.pop())} are best, or as good as the best, at {loads}"
+    if len({wish.steps for wish in freely}) > 1:
+        return f"{told} once memory is set aside for them and {limit} requests run at most"
+    return f"{told}: fixed steps do"
 
 
 def _steps(count: int) -> str:
@@ -141,6 +165,7 @@ class _Measured:
 
     def __init__(self, view: StudyView, chains: Sequence[Standing]) -> None:
         self._values: dict[int, dict[int, Interval]] = {}
+        self._tok_s: dict[int, dict[int, float]] = {}
         self._latencies: set[int] = set()
         self._limits: dict[int, int] = {}
         for standing in chains:
@@ -153,56 +178,71 @@ class _Measured:
 
     def _add(self, steps: int, records: Sequence[TrialRecord]) -> None:
         """Of several configurations with these steps the best value of each load is kept."""
-        loads = {p.load: p.concurrency for r in records for p in r.phases if not p.open_loop}
-        for load, (value, is_latency) in by_load(records).items():
-            if load not in loads:
+        phases = [p for record in records for p in record.phases if not p.open_loop]
+        headlines, rates = by_load(records), self._tok_s.setdefault(steps, {})
+        for concurrency in sorted({phase.concurrency for phase in phases}):
+            mine = [phase for phase in phases if phase.concurrency == concurrency]
+            tok_s = pooled(mine, "output_tok_s")
+            if mine[0].load not in headlines or tok_s is None:
                 continue
-            concurrency = loads[load]
+            value, is_latency = headlines[mine[0].load]
             if is_latency:
                 self._latencies.add(concurrency)
             known = self._values.setdefault(concurrency, {})
             better = min if is_latency else max
             known[steps] = better(known.get(steps, value), value, key=lambda v: v.value)
+            rates[concurrency] = max(rates.get(concurrency, 0.0), tok_s.value)
         limit = told(records, "max_running_requests")
         if limit is not None:
             self._limits[steps] = max(int(limit), self._limits.get(steps, 0))
 
-    def _curve(self, concurrency: int) -> Curve:
-        """More is better."""
-        values = self._values[concurrency]
-        if concurrency not in self._latencies:
-            return values
-        return {s: Interval(1 / v.value, 1 / v.high, 1 / v.low) for s, v in values.items()}
-
-    def wishes(self, with_off: bool) -> Iterator[Wish]:
-        for concurrency in sorted(self._values):
-            curve = self._curve(concurrency)
-            if curve.keys() - {OFF}:
-                best = best_steps(curve, with_off=with_off)
-                is_latency = concurrency in self._latencies
-                yield Wish(concurrency, best, self._values[concurrency], is_latency)
-
-    def limit(self, wishes: Sequence[Wish]) -> int | None:
-        """Requests that run at once under the deepest steps that are wanted; None: not known."""
-        return self._limits.get(max(wish.steps for wish in wishes))
-
-    def running(self, steps: int) -> int | None:
+    def limit(self, steps: int) -> int | None:
+        """Requests that run at once under these fixed steps; None: not known."""
         return self._limits.get(steps)
 
-    def loads(self, wishes: Sequence[Wish]) -> list[Load]:
-        limit = self.limit(wishes)
-        return [
-            Load(wish.concurrency, min(wish.concurrency, limit or wish.concurrency),
-                 self._curve(wish.concurrency))
-            for wish in wishes
-        ]  # fmt: skip
+    def wishes(self, with_off: bool, limit: int | None) -> Iterator[Wish]:
+        """By rising concurrency.
+
+        Args:
+            limit: requests that run at once, whatever the steps; None: as the fixed steps allow.
+        """
+        for concurrency in sorted(self._values):
+            batch = min(concurrency, limit or concurrency)
+            is_latency = concurrency in self._latencies
+            values, estimated = dict(self._values[concurrency]), set()
+            for steps in values.keys() if limit and not is_latency else ():
+                ran = min(concurrency, self._limits.get(steps, concurrency))
+                tok_s = self._tok_s_at(steps, batch) if ran > batch else None
+                if tok_s is not None:
+                    values[steps] = _scaled(values[steps], tok_s)
+                    estimated.add(steps)
+            if values.keys() - {OFF}:
+                wish = Wish(concurrency, batch, OFF, values, frozenset(estimated), is_latency)
+                best = best_steps(wish.load.curve, with_off=with_off)
+                yield replace(wish, steps=best)
+
+    def _tok_s_at(self, steps: int, batch: int) -> float | None:
+        """Throughput of a batch between two that were measured, on the scale of logarithms."""
+        points = sorted(
+            (min(c, self._limits.get(steps, c)), tok_s) for c, tok_s in self._tok_s[steps].items()
+        )
+        for (low, slow), (high, fast) in itertools.pairwise(points):
+            if low <= batch <= high and low < high:
+                share = math.log(batch / low) / math.log(high / low)
+                return math.exp((1 - share) * math.log(slow) + share * math.log(fast))
+        return None
+
+
+def _scaled(interval: Interval, value: float) -> Interval:
+    factor = value / interval.value
+    return Interval(value, interval.low * factor, interval.high * factor)
 
 
 def _cautions(table: Sequence[Tier], measured: _Measured, command: LaunchCommand) -> Iterator[str]:
     deepest = max(tier.steps for tier in table)
-    limit = measured.running(deepest)
+    limit = measured.limit(deepest)
     for before, tier in itertools.pairwise(table):
-        own = measured.running(tier.steps)
+        own = measured.limit(tier.steps)
         if limit is not None and own is not None and before.steps > tier.steps and own > limit:
             yield (
                 f"memory is set aside for {_steps(deepest)} at every load: {limit} requests run at "
