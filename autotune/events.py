@@ -54,6 +54,19 @@ class TrialEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SpaceWidened(Event):
+    """The search goes on beyond the end of a range, because the model expects more there.
+
+    Attributes:
+        ranges: flag to its new lowest and highest value.
+        text: what and why, in one sentence without its end.
+    """
+
+    ranges: Mapping[str, tuple[float, float]]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConfirmStarted(Event):
     """The search is over; ``n_launches`` to confirm follow, about ``left_s`` wall seconds."""
 

@@ -140,6 +140,18 @@ class StudyEnded(Line, frozen=True, kw_only=True):
     reason: str
 
 
+class SpaceWidened(Line, frozen=True, kw_only=True):
+    """The search goes on beyond the end of a range.
+
+    Attributes:
+        ranges: flag to its new lowest and highest value.
+        text: what and why, in one sentence.
+    """
+
+    ranges: dict[str, tuple[float, float]]
+    text: str
+
+
 class ConfirmStarted(Line, frozen=True, kw_only=True):
     """Fresh launches follow that confirm what the search found.
 
@@ -171,6 +183,7 @@ AnyLine = (
     | PhaseProgress
     | PhaseMeasured
     | TrialEnded
+    | SpaceWidened
     | StudyEnded
     | ConfirmStarted
     | RunEnded
@@ -197,6 +210,8 @@ def line_of(event: events.Event, stamp: Stamp, trial: int | None) -> AnyLine | N
             return PhaseMeasured(*stamp, trial=trial, phase=phase)
         case events.TrialEnded():
             return _ended(event, stamp)
+        case events.SpaceWidened(ranges, text):
+            return SpaceWidened(*stamp, ranges=dict(ranges), text=text)
         case events.ConfirmStarted(n_launches, left_s):
             return ConfirmStarted(*stamp, n_launches=n_launches, left_s=left_s)
         case events.StudyEnded(reason):

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 )
 @click.option("--exhaust", is_flag=True, default=None, help="Use all launches, do not stop early.")
 @click.option(
+    "--widen/--no-widen",
+    default=None,
+    help="Search more steps where the model expects more beyond the last of them, up to 16 [on].",
+)
+@click.option(
     "--prune/--no-prune",
     default=None,
     help="Leave a launch after C=1 that cannot become the best nor add to the front [on].",

@@ -19,6 +19,7 @@ from autotune.events import (
     Listener,
     PhaseMeasured,
     PhaseProgress,
+    SpaceWidened,
     StageReached,
     TrialEnded,
     TrialStarted,
@@ -67,6 +68,8 @@ class PlainProgress:
                 return f"{stamp} trial {event.number}: {flags or 'the command as it is'}{why}"
             case ConfirmStarted():
                 return f"{stamp} {_to_confirm(event)}"
+            case SpaceWidened():
+                return f"{stamp} {event.text}"
             case StageReached() if event.text:
                 return f"{stamp} trial {event.number}: {event.text}"
             case PhaseMeasured():
@@ -112,6 +115,9 @@ class LiveProgress:
                 self._outlook = ""
                 assert self._live is not None
                 self._live.console.print(_to_confirm(event), style="bold", markup=False)
+            case SpaceWidened():
+                assert self._live is not None
+                self._live.console.print(event.text, style="bold", markup=False)
             case TrialStarted():
                 self._lead = self.table.lead(event.number, event.flags)
                 self._began, self._share, self._doing = time.monotonic(), None, "launching"

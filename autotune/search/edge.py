@@ -20,6 +20,7 @@ from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags, FlagValue
 from autotune.search.knowledge import Knowledge
 from autotune.search.observation import Observation, observations
+from autotune.search.prospects import MIN_CONFIGURATIONS
 from autotune.search.recommend import TIE
 from autotune.search.warm import EarlierKnowledge, earlier_knowledge
 from autotune.space import SearchSpace
@@ -87,12 +88,15 @@ def edges(
 ) -> tuple[Edge, ...]:
     """The flags of a recommended configuration that stand at an end of their range, steps first.
 
-    Ends that SGLang itself sets (one step, two draft tokens) are none.
+    Ends that SGLang itself sets (one step, two draft tokens) are none. Before three configurations
+    are measured the model knows too little to be asked.
     """
     ends = list(_ends(space, flags))
     if not ends:
         return ()
     seen, earlier = observations(study, space), earlier_knowledge(study, space)
+    if len({flag_key(o.flags) for o in seen if o.outcome == "measured"}) < MIN_CONFIGURATIONS:
+        return ()
     asked = _Question(space, objective, seen, [seed, len(seen)], earlier, flags)
     return tuple(edge for flag, side in ends if (edge := asked.beyond(flag, side)) is not None)
 

@@ -29,6 +29,7 @@ from autotune.errors import ConfigError, UsageError
 from autotune.events import Listener, ignore
 from autotune.measure.plan import plan_phases
 from autotune.search import AnySampler, sampler_named
+from autotune.search.edge import kept_ranges
 from autotune.search.simple import DEFAULT as DEFAULT_SAMPLER
 from autotune.search.warm import WarmStart, keep_warm_start, warm_start_of
 from autotune.space import SearchSpace, load_space
@@ -99,6 +100,8 @@ class Campaign:
         store = StudyStore(name, storage=config.storage)
         config = replace(config, study=name, storage=config.storage and masked(config.storage))
         _check_goes_on(config, store)
+        if (store.directory / "study.yaml").exists():
+            space = space.reaching(kept_ranges(store.open()))
         campaign = cls(
             config=config,
             store=store,
@@ -165,8 +168,11 @@ class Campaign:
         Raises:
             ConfigError: there is none of that name, or not for this space.
         """
+        return self._sampler_of(self.space)
+
+    def _sampler_of(self, space: SearchSpace) -> AnySampler:
         config = self.config
-        return sampler_named(config.sampler, self.space, self.objective, seed=config.seed)
+        return sampler_named(config.sampler, space, self.objective, seed=config.seed)
 
     def run(self, listener: Listener = ignore) -> str:
         """Tunes, then confirms what it found; returns why it stopped to search.
@@ -274,6 +280,7 @@ class Campaign:
                 config.patience,
             ),
             reference=reference.flags if reference else None,
+            sampler_of=self._sampler_of if config.widen else None,
             prunes=config.prune and config.sampler == DEFAULT_SAMPLER,
             seed=config.seed,
         )

@@ -12,6 +12,7 @@ import msgspec
 
 from autotune.core.objective import Objective
 from autotune.core.trial import TrialRecord
+from autotune.search.edge import Edge
 from autotune.study.budget import settled
 
 ATTRIBUTE = "recommendation"
@@ -28,6 +29,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         n_unchanged: of those, the last ones that did not change it.
         why: the state of the search in words.
         stop: whether the model expects too little of another launch.
+        edges: its flags that stand at the end of what was searched, and what lies beyond.
     """
 
     trial: int | None
@@ -36,6 +38,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     n_unchanged: int
     why: str
     stop: bool
+    edges: tuple[Edge, ...] = ()
 
     def holds_for(self, records: Sequence[TrialRecord], objective: Objective) -> bool:
         """Whether it was made from these records, for this objective."""

@@ -43,6 +43,7 @@ class RunConfig:
         patience: launches that may leave the recommendation as it was; None: no limit.
         warm_start: a study, a CSV file or ``recipes`` to start from; None: from nothing.
         exhaust: use all launches, whatever the model expects of them.
+        widen: go on beyond the end of the steps where the model expects more there.
         prune: leave the long phases of a launch out whose first one shows that it is hopeless.
         without_off: do not launch without speculation to compare.
         confirm: fresh launches of each finalist and of the baseline after the search; 0: none.
@@ -72,6 +73,7 @@ class RunConfig:
     patience: int | None = None
     warm_start: str | None = None
     exhaust: bool = False
+    widen: bool = True
     prune: bool = True
     without_off: bool = False
     confirm: int = 2
@@ -158,7 +160,7 @@ def parse_weight(text: str) -> Objective:
 
 _MAY_CHANGE = (
     "trials", "time_s", "gpu_hours", "objective", "ready_timeout_s", "stall_timeout_s",
-    "trial_timeout_s", "study", "sampler", "target_gain", "patience", "exhaust", "prune",
+    "trial_timeout_s", "study", "sampler", "target_gain", "patience", "exhaust", "widen", "prune",
     "without_off", "confirm", "finalists",
 )  # fmt: skip
 
@@ -340,6 +342,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "patience": _integer,
     "warm_start": _text,
     "exhaust": _switch,
+    "widen": _switch,
     "prune": _switch,
     "without_off": _switch,
     "confirm": _integer,

@@ -7,7 +7,7 @@ would pay; both are kept with the study.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,9 +23,17 @@ from autotune.core.trial import (
     Phase,
     TrialRecord,
 )
-from autotune.errors import Interrupted, LaunchError
-from autotune.events import Listener, StudyEnded, TrialEnded
-from autotune.search import Proposer, RandomSampler, SpaceExhausted, prospects, recommend
+from autotune.errors import ConfigError, Interrupted, LaunchError
+from autotune.events import Listener, SpaceWidened, StudyEnded, TrialEnded
+from autotune.search import (
+    AnySampler,
+    Proposer,
+    RandomSampler,
+    SpaceExhausted,
+    prospects,
+    recommend,
+)
+from autotune.search.edge import edges, keep_ranges, widening
 from autotune.space import SearchSpace
 from autotune.study.agenda import due, is_used_up, measured_baseline
 from autotune.study.budget import Budget, StopRule, settled
@@ -51,6 +59,7 @@ class Tuner:
         baseline: the searched flags that the base command itself sets.
         stop_rule: when to stop before the budget is used up.
         reference: the searched flags that a launch without speculation keeps; None: no such launch.
+        sampler_of: makes the sampler of a wider space; None: the space stays as it is.
         prunes: leave the long phases of a hopeless launch out.
         seed: of the model that recommends.
         choice: what is recommended by all records so far.
@@ -68,6 +77,7 @@ class Tuner:
     listener: Listener
     stop_rule: StopRule = field(default_factory=StopRule)
     reference: Flags | None = None
+    sampler_of: Callable[[SearchSpace], AnySampler] | None = None
     prunes: bool = False
     seed: int = 0
     choice: Choice | None = None
@@ -105,6 +115,7 @@ class Tuner:
         self._ensure_baseline()
         while True:
             self._choose()
+            self._widen()
             reason = self._why_stop()
             if reason is not None:
                 return reason
@@ -153,8 +164,27 @@ class Tuner:
                 n_unchanged=before.n_unchanged + n - before.n_launches if before and same else 0,
                 why=found.why(),
                 stop=found.stop,
+                edges=edges(self.study, self.space, self.objective, found.flags, seed=self.seed),
             )
             self.store.keep_choice(self.study, self.choice)
+
+    def _widen(self) -> None:
+        """Goes on beyond the end of a range where the model expects more there."""
+        found = None if self.choice is None else widening(self.space, self.choice.edges)
+        if found is None or self.sampler_of is None:
+            return
+        space = self.space.reaching(found.ranges)
+        try:
+            sampler = self.sampler_of(space)
+        except ConfigError:  # a grid that would become too large
+            return
+        with self.interrupts.shield():
+            keep_ranges(self.study, found.ranges)
+            self.space = self.launcher.space = space
+            self.sampler = self.study.sampler = sampler
+            self.choice = None
+        self.listener(SpaceWidened(found.ranges, found.text))
+        self._choose()
 
     def _standing_trial(self, number: int | None) -> int | None:
         """The trial that was measured in place of this one; None for speculation off."""

@@ -21,7 +21,7 @@ from autotune.core.trial import (
 )
 from autotune.errors import Interrupted
 from autotune.events import Event
-from autotune.search import sampler_named
+from autotune.search import AnySampler, sampler_named
 from autotune.space import SearchSpace, load_space
 from autotune.study.budget import Budget, StopRule
 from autotune.study.evaluate import Evaluator, Prune
@@ -131,9 +131,14 @@ class Bench:
         stop_rule: StopRule | None = None,
         reference: Flags | None = None,
         prunes: bool = False,
+        widens: bool = False,
     ) -> Tuner:
         """Uses up the space unless there is a rule to stop before."""
-        chosen = sampler_named(sampler, self.space, self.objective, seed=0)
+
+        def sampler_of(space: SearchSpace) -> AnySampler:
+            return sampler_named(sampler, space, self.objective, seed=0)
+
+        chosen = sampler_of(self.space)
         evaluator = FakeEvaluator(
             NoEngine(), None, (), (), (), self.events.append, model=model  # type: ignore[arg-type]
         )  # fmt: skip
@@ -151,6 +156,7 @@ class Bench:
             stop_rule=stop_rule or StopRule(),
             reference=reference,
             prunes=prunes,
+            sampler_of=sampler_of if widens else None,
         )
 
     def records(self) -> list[TrialRecord]:
