@@ -172,6 +172,18 @@ def test_it_prints_with_every_figure_drawn(page: Page, tmp_path: Path) -> None:
     opened(page, view_of(mixed(10)), tmp_path)
     assert page.pdf().startswith(b"%PDF")
     assert page.locator(".figure:not(:has(svg))").count() == 0
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    for width in (700, 500):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = page.evaluate(
+            "Math.max(...[...document.querySelectorAll('.figure, .main-svg')]"
+            ".map(e => e.getBoundingClientRect().right))"
+        )
+        assert wide <= width
+    page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("svg.main-svg[viewBox]").count() == 0
 
 
 def test_everything_has_a_name_for_those_who_cannot_see_it(page: Page, tmp_path: Path) -> None:

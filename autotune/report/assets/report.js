@@ -87,6 +87,21 @@
     });
   }
 
+  // ---- paper: drawn for its width, then fitted to the sheet whatever that is -------------------
+  const onPaper = (place) => {
+    if (!place.layout) return;
+    const width = place.closest(".three") ? 300 : place.closest(".side") ? 400 : 760;
+    Plotly.relayout(place, { width, height: place.clientHeight });
+    for (const svg of place.querySelectorAll("svg.main-svg")) {
+      svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+    }
+    place.style.setProperty("--ratio", `${width} / ${place.clientHeight}`);
+  };
+  const onScreen = (place) => {
+    for (const svg of place.querySelectorAll("svg.main-svg")) svg.removeAttribute("viewBox");
+    Plotly.relayout(place, { width: null, height: null, autosize: true });
+  };
+
   // ---- drawing: what is seen first at once, the rest when the browser has time -----------------
   const scripts = [...document.querySelectorAll("script.drawing")];
   if (window.Plotly) {
@@ -100,8 +115,12 @@
     window.addEventListener("beforeprint", () => {
       while (scripts.length) draw(scripts.shift());
       repaint(false);
+      for (const place of drawn) onPaper(place);
     });
-    window.addEventListener("afterprint", () => repaint(dark.matches));
+    window.addEventListener("afterprint", () => {
+      for (const place of drawn) onScreen(place);
+      repaint(dark.matches);
+    });
   } else {
     for (const place of document.querySelectorAll(".figure")) {
       place.textContent = "This figure needs plotly, which could not be loaded.";
