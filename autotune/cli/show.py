@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--csv", "as_csv", is_flag=True, help="One row per trial, raw values, on stdout.")
 def command(study: str | None, as_json: bool, as_csv: bool) -> None:
     """Trials and feasible front of a study, with intervals and the change against the baseline."""
-    from autotune.cli.summary import confirm_table, front_table, off_line, table_of
+    from autotune.cli.summary import confirm_table, edge_lines, front_table, off_line, table_of
     from autotune.study.reading import read_study
 
     if as_json and as_csv:
@@ -52,6 +52,8 @@ def command(study: str | None, as_json: bool, as_csv: bool) -> None:
     for line in (*off_line(view, ranking), *front_table(view, ranking)):
         click.echo(line)
     for line in confirm_table(view):
+        click.echo(line)
+    for line in edge_lines(view):
         click.echo(line)
     click.echo("".join(f"\n{line}" for line in _cautions(view)), nl=False)
 

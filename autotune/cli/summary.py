@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from autotune.cli.table import TrialTable
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Phase, TrialRecord
+from autotune.space.rules import STEPS
 from autotune.study import words
 from autotune.study.budget import gpu_hours, settled
 from autotune.study.confirmation import Finalist
@@ -25,6 +26,7 @@ def summary(view: StudyView, reason: str) -> str:
         lines.append("Nothing  no configuration meets the constraints")
     else:
         lines += _verdict(view, ranking, ranking.best)
+    lines += edge_lines(view)
     lines += _stopped(view, reason)
     lines += ["", *front_table(view, ranking), "", *_next_commands(view)]
     return "\n".join(lines)
@@ -40,7 +42,10 @@ def confirm_summary(view: StudyView) -> str:
 
 
 def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
-    """The feasible front, fastest first, and the baseline where it is not on it."""
+    """The feasible front, fastest first, then what is best and the baseline where they are not on it.
+
+    The best may be off the front by a hair: of configurations that tie, the simpler flags win.
+    """
     table = table_of(view)
     n = len(ranking.front)
     if n == 0:
@@ -50,10 +55,26 @@ def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
     yield f"Front    {n} configuration{'s' if n != 1 else ''} that no other beats at both goals"
     yield table.header()
     shown = list(ranking.front)
-    if ranking.baseline is not None and ranking.baseline not in shown:
-        shown.append(ranking.baseline)
+    for standing in (ranking.best, ranking.baseline):
+        if standing is not None and standing not in shown:
+            shown.append(standing)
     for standing in shown:
         yield _row(view, table, ranking, standing)
+
+
+def edge_lines(view: StudyView) -> Iterator[str]:
+    """Recommended values that are the last ones searched, and how to go on beyond."""
+    choice, best = view.choice, view.ranking.best
+    if choice is None or not choice.holds_for(view.records, view.objective):
+        return
+    if best is None or choice.trial not in best.trials:
+        return  # what is used in the end is another configuration
+    for edge in choice.edges:
+        widens = edge.flag == STEPS and not view.config.widen
+        how = "--widen searches there" if widens else "a longer range in --space FILE allows it"
+        hint = f" ({how})" if edge.expects_more else ""
+        text = edge.text()
+        yield f"Edge     {text[0].upper()}{text[1:]}{hint}"
 
 
 def confirm_table(view: StudyView) -> Iterator[str]:
