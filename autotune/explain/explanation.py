@@ -104,7 +104,7 @@ def _learned(view: StudyView, study: Study) -> Learned | None:
     versions = [r.versions["sglang"] for r in view.records if r.versions.get("sglang")]
     command = view.command.for_version(versions[-1]) if versions else view.command
     try:
-        space = space_on(load_space(view.config.space), command)
+        space = space_on(load_space(view.config.space).reaching(view.ranges), command)
     except AutotuneError:
         return None
     return Learned.of(study, space, view.objective, view.config.seed)

@@ -16,6 +16,7 @@ from autotune.core.trial import TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import EFFECTIVE_FAKE
 from autotune.errors import StudyError
+from autotune.search.edge import kept_ranges
 from autotune.study.adaptation import AdaptiveLaunch
 from autotune.study.choice import Choice
 from autotune.study.config import RunConfig, from_yaml, load_objective
@@ -35,6 +36,7 @@ class StudyView:
         found: by the last confirm stage, whatever it was about; see ``confirmation``.
         adaptive_launches: with steps that follow the batch, on the prompts of the search.
         ended_at: when each trial ended, UTC.
+        ranges: that the search was widened to, for ``SearchSpace.reaching``.
     """
 
     name: str
@@ -48,6 +50,7 @@ class StudyView:
     found: Confirmation | None = None
     adaptive_launches: tuple[AdaptiveLaunch, ...] = ()
     ended_at: Mapping[int, datetime] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def searched(self) -> Ranking:
@@ -163,4 +166,5 @@ def view_of(
         found=store.confirmation(study),
         adaptive_launches=tuple(store.adaptive_launches(study)),
         ended_at=store.ended_at(study),
+        ranges=kept_ranges(study),
     )

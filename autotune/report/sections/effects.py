@@ -25,7 +25,7 @@ def section(subject: Subject) -> Section | None:
     if best is None or len(subject.ranking.standings) < 2:
         return None
     try:
-        space = load_space(subject.view.config.space)
+        space = load_space(subject.view.config.space).reaching(subject.view.ranges)
         found = effects(subject.records, space, subject.view.objective, best.flags)
     except AutotuneError:  # the space's file is gone, say
         return None

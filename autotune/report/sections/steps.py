@@ -72,7 +72,7 @@ def _curves(subject: Subject, chains: Sequence[Configuration]) -> Curves | None:
     last = max(_steps(c) or 0 for c in chains) + _MORE_STEPS
     steps = range(1, last + 1)
     try:
-        space = load_space(subject.view.config.space)
+        space = load_space(subject.view.config.space).reaching(subject.view.ranges)
         return chain_curves(subject.records, space, subject.view.objective, steps, _like(subject))
     except AutotuneError:  # the space's file is gone, say: the points stand without a line
         return None
