@@ -74,7 +74,7 @@ def _limits(
     constant = _share_constant(limits, drafts, fractions)
     drawn = np.full((n, fraction.size), limits.max())
     if constant < 1.0:
-        noise = np.eye(limits.size) * _LIMIT_SD**2
+        noise = np.full(limits.size, _LIMIT_SD**2)
         posterior = fit(lambda z: law(z, fractions, drafts), limits / scale, [noise], 4)
         varied = scale * law(posterior.draw(rng.standard_normal((n, 4))), fraction, draft)
         chosen = rng.random(n) >= constant

@@ -51,7 +51,8 @@ def fit(model: Model, y: Array, covariances: Sequence[Array], n_unknowns: int) -
 
     Args:
         y: shape (observations,).
-        covariances: of the noise of consecutive blocks of observations, positive definite.
+        covariances: of the noise of consecutive blocks of observations, positive definite; where
+            they are independent, their variances alone, of shape (observations,).
     """
     whiten = _Whitening(covariances)
     z, damping = np.zeros(n_unknowns), 1.0
@@ -86,12 +87,20 @@ class _Whitening:
     """
 
     def __init__(self, covariances: Sequence[Array]) -> None:
-        self._inverses = [np.linalg.inv(np.linalg.cholesky(c)) for c in covariances]
+        self._inverses = [
+            1.0 / np.sqrt(c) if c.ndim == 1 else np.linalg.inv(np.linalg.cholesky(c))
+            for c in covariances
+        ]
         self._ends = np.cumsum([0, *(inverse.shape[0] for inverse in self._inverses)])
 
     def __call__(self, v: Array) -> Array:
         parts = zip(self._inverses, self._ends[:-1], self._ends[1:], strict=True)
-        return np.concatenate([inverse @ v[a:b] for inverse, a, b in parts])
+        return np.concatenate([_times(inverse, v[a:b]) for inverse, a, b in parts])
+
+
+def _times(inverse: Array, v: Array) -> Array:
+    """The product with a matrix, or with a diagonal that is given as a vector."""
+    return np.asarray(inverse @ v if inverse.ndim == 2 else (inverse * v.T).T)
 
 
 def _linearised(model: Model, z: Array) -> tuple[Array, Array]:
