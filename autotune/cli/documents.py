@@ -112,6 +112,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         schema: version of this document.
+        simulated: every number comes from the simulated server.
         study: its name.
         objective: what the scores are of.
         baseline: your own flags; null where they carry no value.
@@ -125,9 +126,12 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
         weight_ranges: who has the highest score from which weight of latency to which.
         n_trials: of the search.
         confirmation: what fresh launches say; absent where none were made of what is best.
+        off_wins: where no speculation is faster than what is best, in a sentence; absent where it
+            is not.
     """
 
     schema: Literal[1]
+    simulated: bool
     study: str
     objective: Goal
     baseline: Member | None
@@ -140,6 +144,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     weight_ranges: list[WeightRange]
     n_trials: Counts
     confirmation: Confirmed | msgspec.UnsetType = msgspec.UNSET
+    off_wins: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Whole(Front, frozen=True, kw_only=True):
@@ -148,10 +153,12 @@ class Whole(Front, frozen=True, kw_only=True):
     Attributes:
         trials: records of the search, by number.
         confirm_launches: records of fresh launches; absent without any.
+        adaptive_launches: records of launches whose steps follow the batch; absent without any.
     """
 
     trials: list[TrialRecord]
     confirm_launches: list[TrialRecord] | msgspec.UnsetType = msgspec.UNSET
+    adaptive_launches: list[TrialRecord] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Finished(Front, frozen=True, kw_only=True):

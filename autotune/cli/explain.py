@@ -62,9 +62,7 @@ def command(study: str | None, trial: int | None, as_json: bool) -> None:
 
         options.print_json(msgspec.to_builtins(found))
         return
-    faked = " · FAKED accept length" if view.fakes_acceptance else ""
-    simulated = " · SIMULATED numbers" if view.is_simulated else ""
-    click.echo(f"study {view.name} · objective {view.objective.describe()}{simulated}{faked}\n")
+    click.echo(f"{options.heading(view)}\n")
     click.echo(as_text(found))
 
 

@@ -19,9 +19,16 @@ events = click.option(
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
+def heading(view: StudyView) -> str:
+    """The first line of what is said of a study, and whether its numbers are real."""
+    simulated = " · SIMULATED numbers" if view.is_simulated else ""
+    faked = " · FAKED accept length" if view.fakes_acceptance else ""
+    return f"study {view.name} · objective {view.objective.describe()}{simulated}{faked}"
+
+
 def document(view: StudyView) -> dict[str, Any]:
     """A study as ``autotune pareto --json`` tells it."""
-    told = {"schema": 1} | view.ranking.to_dict(view.name)
+    told = {"schema": 1, "simulated": view.is_simulated} | view.ranking.to_dict(view.name)
     if view.confirmation is not None:
         from autotune.study.confirmation import to_dict
 

@@ -28,7 +28,7 @@ def command(study: str | None, weight: str | None, as_json: bool) -> None:
     if as_json:
         options.print_json(options.document(view))
         return
-    click.echo(f"study {view.name} · objective {ranking.objective.describe()}\n")
+    click.echo(f"{options.heading(view)}\n")
     for line in (*off_line(view, ranking), *front_table(view, ranking)):
         click.echo(line)
     for line in _how_sure(ranking):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,14 +32,9 @@ def command(study: str | None, as_json: bool, as_csv: bool) -> None:
         return
     ranking = view.ranking
     if as_json:
-        trials = [record.to_dict() for record in view.records]
-        fresh = [launch.record.to_dict() for launch in view.confirm_launches]
-        more = {"trials": trials} | ({"confirm_launches": fresh} if fresh else {})
-        options.print_json(options.document(view) | more)
+        options.print_json(options.document(view) | _records(view))
         return
-    simulated = " · SIMULATED numbers" if view.is_simulated else ""
-    faked = " · FAKED accept length" if view.fakes_acceptance else ""
-    click.echo(f"study {view.name} · objective {view.objective.describe()}{simulated}{faked}\n")
+    click.echo(f"{options.heading(view)}\n")
     if not view.records:
         click.echo("no trial has ended yet")
         return
@@ -56,6 +51,16 @@ def command(study: str | None, as_json: bool, as_csv: bool) -> None:
     for line in edge_lines(view):
         click.echo(line)
     click.echo("".join(f"\n{line}" for line in _cautions(view)), nl=False)
+
+
+def _records(view: StudyView) -> dict[str, Any]:
+    """Every record; of launches after the search only where there are some."""
+    afterwards = {
+        "confirm_launches": [launch.record.to_dict() for launch in view.confirm_launches],
+        "adaptive_launches": [launch.record.to_dict() for launch in view.adaptive_launches],
+    }
+    told = {name: records for name, records in afterwards.items() if records}
+    return {"trials": [record.to_dict() for record in view.records], **told}
 
 
 def _cautions(view: StudyView) -> Iterator[str]:

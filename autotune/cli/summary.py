@@ -42,7 +42,7 @@ def confirm_summary(view: StudyView) -> str:
 
 
 def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
-    """The feasible front, fastest first, then what is best and the baseline where they are not on it.
+    """The feasible front, fastest first; then what is best, and the baseline, where not on it.
 
     The best may be off the front by a hair: of configurations that tie, the simpler flags win.
     """
@@ -194,7 +194,7 @@ def _change(what: str, unit: str, before: float, after: float) -> str:
 
 
 def _serving(view: StudyView) -> str:
-    loads = " and ".join(f"C={c}" for c in view.config.serving_concurrency)
+    loads = words.listed(f"C={c}" for c in view.config.serving_concurrency)
     return f"throughput at {loads}"
 
 

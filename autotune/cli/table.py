@@ -77,14 +77,15 @@ class TrialTable:
         return (self.lead(first.number, first.flags) + line).rstrip()
 
     def _gain(self, record: TrialRecord, gain_pct: float | None) -> str:
+        outside = " (SLO)" if record.status == "infeasible" else ""
         if record.role == "baseline":
-            return "baseline"
+            return f"baseline{outside}"
         text = "" if gain_pct is None else words.gain(gain_pct)
         if record.role in AFTERWARDS:
             return record.role
         if record.role == "reference":
             return f"{text} off".lstrip()
-        return text + (" (SLO)" if record.status == "infeasible" else "")
+        return text + outside
 
     def _widths(self) -> list[int]:
         first, served, *rest = self._WIDTHS

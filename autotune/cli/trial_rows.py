@@ -22,7 +22,7 @@ _TIMINGS = ("launch_s", "measure_s", "stop_s")
 
 
 def as_csv(view: StudyView) -> str:
-    """All trials of a study, those of its confirm stage included, by number; RFC 4180.
+    """All trials of a study, those after its search included, by number; RFC 4180.
 
     Headers depend on the flags that the study searches and its loads, and on no value. A metric of
     one load is ``name@C``, as in an SLO; ends of its 95 % interval are ``name_low@C`` and
@@ -30,7 +30,9 @@ def as_csv(view: StudyView) -> str:
     """
     flags = _flag_names(view)
     loads = (view.config.latency_concurrency, *view.config.serving_concurrency)
-    records = [*view.records, *(launch.record for launch in view.confirm_launches)]
+    fresh = (launch.record for launch in view.confirm_launches)
+    adaptive = (launch.record for launch in view.adaptive_launches)
+    records = [*view.records, *fresh, *adaptive]
     ranking = view.ranking
     rows = [
         dict(_cells(view, ranking, record, flags, loads))
@@ -64,6 +66,7 @@ def _cells(
     yield "role", record.role
     yield "status", record.status
     yield "same_as", record.same_as
+    yield "pruned", record.pruned or None
     yield "ended_at", ended_at.isoformat() if ended_at else None
     for name in flags:
         yield name, record.flags.get(name)
@@ -85,7 +88,7 @@ def _cells(
 
 
 def _standing(ranking: Ranking, record: TrialRecord) -> Iterator[tuple[str, Cell]]:
-    """Of the configuration, over all its launches; a confirm launch is compared elsewhere."""
+    """Of the configuration, over all its launches; a launch after the search is none of them."""
     found = ranking.standing_of(record) if record.objectives else None
     standing = found if found is not None and record.number in found.trials else None
     yield "gain_vs_baseline_pct", standing.gain_vs_baseline_pct if standing else None

@@ -13,7 +13,7 @@ from autotune.errors import AutotuneError
 from autotune.explain.document import Explanation, Figure, Finding
 from autotune.explain.model import Learned
 from autotune.explain.outlook import acceptance, holds_for, next_best, one_more
-from autotune.explain.said import capital, listed, said
+from autotune.explain.said import capital, said
 from autotune.explain.subject import Subject, in_brackets
 from autotune.explain.walls import at_one, memory, under_load
 from autotune.space import load_space
@@ -154,7 +154,7 @@ def _launches(n: int) -> str:
 def _constraints(record: TrialRecord) -> Iterator[Finding]:
     missed = {slo: by for slo, by in record.constraints.items() if by > 0}
     if missed:
-        told = listed(
+        told = words.listed(
             f"{slo} by {100 * by:,.0f} % of the limit (measured)" for slo, by in missed.items()
         )
         figures = {slo: Figure(by, "", "measured") for slo, by in missed.items()}
@@ -223,7 +223,7 @@ def _nothing(view: StudyView, ranking: Ranking) -> Finding:
     if not view.records:
         return Finding("nothing", "Nothing", "No trial has ended yet.", {}, "empty")
     kinds = ranking.counts["by_kind"]
-    told = listed(f"{n} × {kind}" for kind, n in kinds.items())
+    told = words.listed(f"{n} × {kind}" for kind, n in kinds.items())
     last = next((r.failure for r in reversed(view.records) if r.failure), None)
     text = f"No trial carries a value: {len(view.records)} failed ({told})."
     if last is not None:

@@ -10,9 +10,10 @@ from autotune.core.ranking import TIE, Ranking, Standing
 from autotune.core.trial import Flags, Interval
 from autotune.explain.document import Figure, Finding
 from autotune.explain.model import Learned, Range
-from autotune.explain.said import capital, listed, plain, said, share
+from autotune.explain.said import capital, plain, said, share
 from autotune.explain.subject import Subject, in_brackets, one_more_step
 from autotune.explain.walls import ceiling_of
+from autotune.study.words import listed
 
 _INFLATES = (
     "simulated_acceptance", "answers_loop", "repeated_prompts", "prompts_cached",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from autotune.explain.document import Figure
 
 _SOURCES = {"measured": "measured", "server": "told by the server", "model": "model"}
@@ -29,12 +27,6 @@ def share(frac: float) -> str:
     if frac < 0.01:
         return "under 1 %"
     return "over 99 %" if frac > 0.99 else f"{100 * frac:.0f} %"
-
-
-def listed(parts: Iterable[str]) -> str:
-    """``a, b and c``."""
-    *most, last = list(parts) or [""]
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def capital(text: str) -> str:

@@ -106,7 +106,7 @@ def proof_of(view: StudyView, standing: Standing) -> Proof:
     finalists = confirmation.finalists
     found = next((f for f in finalists if f.trial in standing.trials), None)
     if found is None:
-        trials = " and ".join(str(f.trial) for f in finalists)
+        trials = words.listed(str(f.trial) for f in finalists)
         return Proof("missing", f"not confirmed: fresh launches were made of trial {trials} only")
     if confirmation.n_left:
         n = confirmation.n_left
@@ -143,7 +143,7 @@ def off_wins(view: StudyView, ranking: Ranking) -> str | None:
     wins = list(_wins(records[0], records[1]))
     if not wins:
         return None
-    told = f"speculation off (trial {off.trial}) is faster at {' and '.join(wins)}"
+    told = f"speculation off (trial {off.trial}) is faster at {words.listed(wins)}"
     return told + (f"; it wins for {ranking.objective.name} too" if _scores(off, best) else "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from autotune.core.trial import Flags, Interval, TrialRecord
 from autotune.space.rules import SHORT_NAMES, TREE_FLAGS
@@ -33,6 +33,12 @@ def tree(values: Flags) -> str:
     first = "-".join(value(values[name]) for name in TREE_FLAGS if name in values)
     rest = [value(raw) for name, raw in values.items() if name not in TREE_FLAGS]
     return " · ".join(part for part in (first, *rest) if part)
+
+
+def listed(parts: Iterable[str]) -> str:
+    """``a, b and c``."""
+    *most, last = list(parts) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def seconds(interval: Interval) -> str:
@@ -92,7 +98,7 @@ def cautions(record: TrialRecord) -> list[str]:
     queues = [p.concurrency for p in record.phases if _queues(record, p.concurrency)]
     parts = [c.text for c in record.warnings if c.code != "concurrency_above_running_limit"]
     if queues:
-        loads = " and ".join(f"C={c}" for c in queues)
+        loads = listed(f"C={c}" for c in queues)
         limit = record.effective["max_running_requests"]
         verb = "queues" if len(queues) == 1 else "queue"
         parts.insert(0, f"{loads} {verb}: {limit} run{'s' if limit == 1 else ''} at once")
@@ -138,7 +144,7 @@ def failure(record: TrialRecord) -> str:
 
 def pruned(record: TrialRecord) -> str:
     """One line about a trial whose long phases were left out: what it measured, and why."""
-    loads = " and ".join(phase.load for phase in record.phases)
+    loads = listed(phase.load for phase in record.phases)
     told = ", ".join(seconds(p.turn_latency_s) for p in record.phases if p.role == "latency")
     return f"pruned after {loads}: {told}; {record.pruned}"
 
