@@ -47,11 +47,12 @@ READING_SIDE = {
     f"autotune.study.{name}"
     for name in (
         "reading", "store", "budget", "choice", "confirmation", "words", "verdict", "artifacts",
+        "adaptation", "adaptive_verdict", "suggestion",
     )
 }  # fmt: skip
 THE_COMMAND = {
     f"autotune.engine.sglang.{name}"
-    for name in ("command", "container", "flags", "placement", "versions")
+    for name in ("adaptive", "command", "container", "flags", "placement", "versions")
 }
 """How a launch command is written: views read it and start nothing."""
 

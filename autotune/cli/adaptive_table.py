@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from autotune.core.adaptive import Tier
 from autotune.study import words
+from autotune.study.adaptation import in_words, steps
 from autotune.study.adaptive_verdict import Comparison
 from autotune.study.suggestion import Suggestion, Wish
 
@@ -17,9 +17,9 @@ _TITLES = {"better": "Better", "worse": "Worse", "tie": "Tie", "inconclusive": "
 
 def suggestion_lines(suggestion: Suggestion) -> Iterator[str]:
     """What each load wants, and the table or why fixed steps are best."""
-    counts = sorted({steps for wish in suggestion.wishes for steps in wish.values})
+    counts = sorted({count for wish in suggestion.wishes for count in wish.values})
     if counts:
-        yield "".join([f"{'':9}", *(f"{_name(count):<22}" for count in counts)]).rstrip()
+        yield "".join([f"{'':9}", *(f"{steps(count):<22}" for count in counts)]).rstrip()
         yield from (_wish_row(wish, counts) for wish in suggestion.wishes)
         yield f"{'':9}* best: the fewest steps that nothing beats beyond the noise"
         if any(wish.estimated for wish in suggestion.wishes):
@@ -29,15 +29,8 @@ def suggestion_lines(suggestion: Suggestion) -> Iterator[str]:
     if suggestion.why_static:
         yield f"Static   {suggestion.why_static}"
         return
-    yield f"Table    {tiers_in_words(suggestion.tiers)}"
+    yield f"Table    {in_words(suggestion.tiers)}"
     yield from (f"Mind     {caution}" for caution in suggestion.cautions)
-
-
-def tiers_in_words(tiers: Sequence[Tier]) -> str:
-    """``4 steps · from 9 requests on 2 steps``."""
-    first, *others = tiers
-    more = (f"from {tier.batch} requests in the batch on: {_name(tier.steps)}" for tier in others)
-    return " · ".join([_name(first.steps), *more])
 
 
 def _wish_row(wish: Wish, counts: Sequence[int]) -> str:
@@ -51,13 +44,9 @@ def _wish_row(wish: Wish, counts: Sequence[int]) -> str:
     return (f"C={wish.concurrency:<7}" + "".join(f"{cell:<22}" for cell in cells)).rstrip()
 
 
-def _name(steps: int) -> str:
-    return "off" if steps == 0 else f"{steps} step{'' if steps == 1 else 's'}"
-
-
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
     """Fixed against adaptive, load by load, and the verdict."""
-    yield f"Adaptive {tiers_in_words(comparison.plan.tiers)}"
+    yield f"Adaptive {in_words(comparison.plan.tiers)}"
     if comparison.rows:
         fixed = f"fixed, trial {comparison.static.trial}"
         numbers = " and ".join(str(record.number) for record in comparison.records)

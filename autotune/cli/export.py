@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--max-latency", type=float, metavar="S", help="Most throughput within S seconds.")
 @click.option("--min-throughput", type=float, metavar="T", help="Least latency from T tok/s on.")
 @click.option("--front", type=click.Choice(["all"]), help="Every configuration of the front.")
+@click.option("--adaptive", is_flag=True, help="Draft steps that follow the batch, with a file.")
 @click.option("--allow-infeasible", is_flag=True, help="Also with --trial outside a constraint.")
 @click.option(
     "--allow-unconfirmed", is_flag=True, help="Also what fresh launches do not show to be better."
@@ -43,6 +44,7 @@ def command(
     max_latency: float | None,
     min_throughput: float | None,
     front: str | None,
+    adaptive: bool,
     allow_infeasible: bool,
     allow_unconfirmed: bool,
     format_name: str,
@@ -57,10 +59,10 @@ def command(
     from autotune.study.reading import read_study
 
     within = max_latency is not None or min_throughput is not None
-    if sum((best is not None, knee, trial is not None, within, front is not None)) > 1:
+    if sum((best is not None, knee, trial is not None, within, front is not None, adaptive)) > 1:
         raise UsageError(
-            "--best, --knee, --trial, --front and the limits --max-latency and --min-throughput "
-            "exclude each other"
+            "--best, --knee, --trial, --front, --adaptive and the limits --max-latency and "
+            "--min-throughput exclude each other"
         )
     check_format(format_name)
     view = read_study(study, objective=load_objective(best) if best else None)
@@ -72,6 +74,8 @@ def command(
     if not front and not allow_unconfirmed:
         check_proven(view, standings[0])
     recipes = [recipe_for(view, standing, sglang) for standing in standings]
+    if adaptive:
+        recipes = [_adaptive(view, sglang, output, allow_unconfirmed) or recipes[0]]
     _warn(view, recipes[0])
     if front and output is not None:
         _write_all(recipes, format_name, output)
@@ -81,6 +85,29 @@ def command(
         click.echo(text, nl=False)
     else:
         _write(text, format_name, output)
+
+
+def _adaptive(
+    view: StudyView, version: str | None, output: Path | None, allow_unconfirmed: bool
+) -> Recipe | None:
+    """The best flags with steps that follow the batch; None where fixed steps are best.
+
+    The file of the table is written beside the output, or into the folder of the study.
+    """
+    from autotune.export import adaptive_recipe, check_adaptive, suggestion_for
+
+    suggestion = suggestion_for(view, version)
+    if not suggestion.tiers:
+        click.echo(f"fixed steps, not adaptive: {suggestion.why_static}", err=True)
+        return None
+    if not allow_unconfirmed:
+        check_adaptive(view, suggestion)
+    name = "adaptive.json" if version is None else f"adaptive-{version}.json"
+    path = view.directory / name if output is None else output.with_suffix(".adaptive.json")
+    recipe = adaptive_recipe(view, suggestion, path.absolute(), version)
+    assert recipe.file is not None, "an adaptive recipe has its table"
+    _write(recipe.file.text, "json", path)
+    return recipe
 
 
 def _write_all(recipes: Sequence[Recipe], format_name: str, folder: Path) -> None:

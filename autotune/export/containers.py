@@ -7,12 +7,13 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from autotune.engine.sglang.command import EVERY_HOST, MASK
 from autotune.engine.sglang.container import image_index
 from autotune.errors import UsageError
-from autotune.export.recipe import Recipe
+from autotune.export.recipe import Attachment, Recipe
 from autotune.export.words import (
     comments,
     masked_names,
@@ -97,13 +98,15 @@ def container_of(recipe: Recipe, format_name: str) -> Container:
     for path in mounts:
         if ":" in path:
             raise UsageError(f"{path!r} cannot be mounted: a colon separates the parts of a volume")
+    attached = recipe.file.path if recipe.file else None
+    cache = () if mounts.keys() - {attached} else (":".join(_CACHE),)
     release = recipe.release
     return Container(
         image=f"lmsysorg/sglang:{f'v{release}' if release else 'latest'}",
         argv=(*_PROGRAM, *words),
         port=recipe.port,
         environment=_passed(environment),
-        volumes=tuple(f"{path}:{path}:ro" for path in mounts) or (":".join(_CACHE),),
+        volumes=tuple(f"{path}:{path}:ro" for path in mounts) + cache,
     )
 
 
@@ -239,6 +242,9 @@ def kubernetes(recipe: Recipe) -> str:
     name = _label(f"sglang-{recipe.study}")
     labels = {"app": name}
     volumes, mounts = _mounts(made)
+    attached = [] if recipe.file is None else [_attached(recipe.file, f"{name}-files", labels)]
+    if recipe.file is not None:
+        _take_from_map(recipe.file, volumes, mounts, f"{name}-files")
     pod: dict[str, Any] = {"containers": [_container(recipe, made, mounts)], "volumes": volumes}
     if made.network:
         pod["hostNetwork"] = True
@@ -263,16 +269,41 @@ def kubernetes(recipe: Recipe) -> str:
         },
     }
     head = comments([*recipe.provenance, *made.remarks, *_secret_remarks(made)])
-    return f"{head}{yaml_text(deployment)}---\n{yaml_text(service)}"
+    return head + "---\n".join(map(yaml_text, (*attached, deployment, service)))
+
+
+def _attached(file: Attachment, name: str, labels: dict[str, str]) -> dict[str, Any]:
+    """The file as a ConfigMap: a node does not have it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": labels},
+        "data": {PurePath(file.path).name: file.text},
+    }
+
+
+def _take_from_map(
+    file: Attachment, volumes: list[dict[str, Any]], mounts: list[dict[str, Any]], name: str
+) -> None:
+    """Lets the mount of the file come from the ConfigMap instead of the node."""
+    for volume in volumes:
+        if volume.get("hostPath") == {"path": file.path}:
+            del volume["hostPath"]
+            volume["configMap"] = {"name": name}
+            mount = next(m for m in mounts if m["name"] == volume["name"])
+            mount["subPath"] = PurePath(file.path).name
 
 
 def kubernetes_arguments(recipe: Recipe) -> str:
     """``args`` and ``env`` of a container, for a manifest or chart that exists already."""
     made = container_of(recipe, "k8s-args")
     part: dict[str, Any] = {"args": _doubled(list(made.argv))}
+    file = recipe.file
+    remarks = [] if file is None else [f"mount the file {file.path} into the container yourself"]
     if made.environment:
         part["env"] = _environment(made)
-    return comments([*recipe.provenance, *made.remarks, *_secret_remarks(made)]) + yaml_text(part)
+    told = [*recipe.provenance, *made.remarks, *remarks, *_secret_remarks(made)]
+    return comments(told) + yaml_text(part)
 
 
 def _container(recipe: Recipe, made: Container, mounts: list[dict[str, Any]]) -> dict[str, Any]:

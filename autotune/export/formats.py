@@ -100,6 +100,7 @@ def document(recipe: Recipe) -> dict[str, Any]:
     return {
         "study": recipe.study,
         **recipe.standing.to_dict(),
+        "flags": dict(recipe.flags),
         "arguments": list(recipe.command.words_for(recipe.flags)),
         "command": list(recipe.command.argv),
         "baseline_command": list(recipe.baseline.argv) if recipe.baseline else None,
@@ -109,7 +110,13 @@ def document(recipe: Recipe) -> dict[str, Any]:
         "provenance": list(recipe.provenance),
         "effects": list(recipe.effects),
         "cautions": list(recipe.cautions),
+        **_attached(recipe),
     }
+
+
+def _attached(recipe: Recipe) -> dict[str, Any]:
+    file = recipe.file
+    return {} if file is None else {"file": {"path": file.path, "text": file.text}}
 
 
 def as_json(recipe: Recipe) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from autotune.core.ranking import Standing
 from autotune.core.trial import Flags, Interval, Phase, TrialRecord
@@ -27,6 +27,18 @@ _MODELS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that must lie where the server runs.
+
+    Attributes:
+        path: absolute, as the command has it.
+    """
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """A configuration ready to be written down.
 
@@ -37,6 +49,8 @@ class Recipe:
         baseline: the command they are compared with; None: the study has no baseline.
         effects: measured change against the baseline, a line for each load.
         cautions: what to mind before these numbers are believed of the target.
+        more: flags beside those of the standing, or in their place.
+        file: that the command refers to, if any.
     """
 
     study: str
@@ -47,10 +61,12 @@ class Recipe:
     baseline: LaunchCommand | None = None
     effects: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    more: Flags = field(default_factory=dict)
+    file: Attachment | None = None
 
     @property
     def flags(self) -> Flags:
-        return self.standing.flags
+        return {**self.standing.flags, **self.more}
 
     @property
     def release(self) -> str:

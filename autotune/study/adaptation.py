@@ -5,11 +5,12 @@ They are no part of the search: no model learns from them, and they stand in no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from autotune.core.adaptive import Tier
+from autotune.core.adaptive import OFF, Tier
 from autotune.core.trial import TrialRecord
 
 MARK = "adaptive"
@@ -34,6 +35,18 @@ class AdaptiveLaunch:
 
     plan: AdaptivePlan
     record: TrialRecord
+
+
+def in_words(tiers: Sequence[Tier]) -> str:
+    """``4 steps · from 9 requests in the batch on: 2 steps``."""
+    first, *others = tiers
+    more = (f"from {tier.batch} requests in the batch on: {steps(tier.steps)}" for tier in others)
+    return " · ".join([steps(first.steps), *more])
+
+
+def steps(count: int) -> str:
+    """``off``, ``1 step``, ``3 steps``."""
+    return "off" if count == OFF else f"{count} step{'' if count == 1 else 's'}"
 
 
 def plan_from(raw: object) -> AdaptivePlan | None:

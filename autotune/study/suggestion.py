@@ -21,6 +21,7 @@ from autotune.engine.sglang.command import LaunchCommand
 from autotune.errors import NoFeasibleConfiguration
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK, TREE_FLAGS, chain_draft_tokens
 from autotune.study.adaptation import AdaptivePlan
+from autotune.study.adaptation import steps as in_steps
 from autotune.study.reading import StudyView
 from autotune.study.verdict import by_load
 
@@ -150,14 +151,10 @@ def _why_static(freely: Sequence[Wish], wishes: Sequence[Wish], limit: int | Non
     loads = " and ".join(f"C={wish.concurrency}" for wish in wishes)
     if best == {OFF}:
         return f"speculation off is best at {loads}"
-    told = f"{_steps(best.pop())} are best, or as good as the best, at {loads}"
+    told = f"{in_steps(best.pop())} are best, or as good as the best, at {loads}"
     if len({wish.steps for wish in freely}) > 1:
         return f"{told} once memory is set aside for them and {limit} requests run at most"
     return f"{told}: fixed steps do"
-
-
-def _steps(count: int) -> str:
-    return f"{count} step{'' if count == 1 else 's'}"
 
 
 class _Measured:
@@ -245,8 +242,8 @@ def _cautions(table: Sequence[Tier], measured: _Measured, command: LaunchCommand
         own = measured.limit(tier.steps)
         if limit is not None and own is not None and before.steps > tier.steps and own > limit:
             yield (
-                f"memory is set aside for {_steps(deepest)} at every load: {limit} requests run at "
-                f"once, where fixed {_steps(tier.steps)} run {own}"
+                f"memory is set aside for {in_steps(deepest)} at every load: {limit} requests run "
+                f"at once, where fixed {in_steps(tier.steps)} run {own}"
             )
             break
     if not has_table(command.version):

@@ -62,6 +62,14 @@ def published(argv: Sequence[str], port: int, inner: int) -> list[str]:
     return [*words[: run + 1], "-p", f"127.0.0.1:{port}:{port}", *words[run + 1 :]]
 
 
+def mounted(argv: Sequence[str], path: str) -> list[str]:
+    """A command that runs a container, in which a file of the machine is seen under its name."""
+    run = _run_index(argv)
+    if run is None:
+        return list(argv)
+    return [*argv[: run + 1], "-v", f"{path}:{path}:ro", *argv[run + 1 :]]
+
+
 def _run_index(argv: Sequence[str]) -> int | None:
     for i, word in enumerate(argv[:-1]):
         if PurePath(word).name in _RUNTIMES:
