@@ -17,7 +17,6 @@ BLUE, GREEN, AMBER, RED, VIOLET, TEAL = (
 )  # fmt: skip
 GREY = "#8492a6"
 SERIES = (BLUE, AMBER, VIOLET, TEAL, RED, GREEN)
-MODEBAR_OUT = ["select2d", "lasso2d", "autoScale2d"]
 
 
 def faint(colour: str, alpha: float = 0.35) -> str:

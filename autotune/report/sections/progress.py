@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from autotune.core.ranking import Standing, beyond
 from autotune.report.figure import BLUE, GREEN, GREY, RED, Figure, canvas
 from autotune.report.section import Section, side_by_side
 from autotune.report.subject import Subject
 from autotune.study.budget import gpu_hours
+
+_FEW = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,17 @@ def _x(moment: Moment, against: str) -> float:
     return float(moment.trial) if against == "launches" else moment.minutes
 
 
+def _whole(figure: Any, story: Sequence[Moment], against: str) -> None:  # noqa: ANN401
+    """No half launches on an axis of few."""
+    if against == "launches" and len(story) <= _FEW:
+        figure.update_xaxes(dtick=1)
+
+
 def _best(story: Sequence[Moment], against: str, title: str) -> Figure:
     import plotly.graph_objects as go
 
     figure = canvas(title, "gain against the baseline", yaxis_ticksuffix=" %", hovermode="closest")
+    _whole(figure, story, against)
     own = [m for m in story if m.gain_pct is not None]
     figure.add_trace(
         go.Scatter(x=[_x(m, against) for m in own], y=[m.gain_pct for m in own], mode="markers",
@@ -106,6 +116,7 @@ def _area(story: Sequence[Moment], against: str, title: str) -> Figure:
 
     figure = canvas(title, "hypervolume", yaxis_ticksuffix=" %",
                     yaxis_rangemode="nonnegative")  # fmt: skip
+    _whole(figure, story, against)
     known = [m for m in story if m.area_frac is not None]
     figure.add_trace(
         go.Scatter(x=[_x(m, against) for m in known],
