@@ -50,7 +50,20 @@ def command(study: str | None, as_json: bool, as_csv: bool) -> None:
         click.echo(line)
     for line in edge_lines(view):
         click.echo(line)
+    for line in _adaptive(view):
+        click.echo(line)
     click.echo("".join(f"\n{line}" for line in _cautions(view)), nl=False)
+
+
+def _adaptive(view: StudyView) -> Iterator[str]:
+    """What steps that follow the batch were worth, where they were launched."""
+    from autotune.cli.adaptive_table import comparison_lines
+    from autotune.study.adaptive_verdict import compared
+
+    comparison = compared(view)
+    if comparison is not None:
+        yield ""
+        yield from comparison_lines(comparison)
 
 
 def _records(view: StudyView) -> dict[str, Any]:
