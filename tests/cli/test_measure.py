@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from autotune.cli.documents import schema_of
+
+from ..json_schema import problems
 from .commands import (
     autotune,
     complaint,
@@ -98,6 +101,7 @@ def test_the_json_and_the_file_are_one_record(url: str, tmp_path: Path) -> None:
     one, four = phases(done)
     record = json.loads(done.stdout)
     assert record == json.loads((tmp_path / "r.json").read_bytes())
+    assert problems(record, schema_of("record")) == []
     assert (one["role"], four["role"]) == ("latency", "serving")
     assert {one["workload"], four["workload"]} == {"agentic-short"}
     assert record["machine"] == {"simulated": True}
