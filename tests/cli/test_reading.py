@@ -42,6 +42,8 @@ def test_show_lists_every_trial_and_the_front(finished: FinishedStudy) -> None:
     assert done.returncode == 0 and done.stderr == ""
     assert "study s" in done.stdout and "SIMULATED" in done.stdout and "Front" in done.stdout
     assert "baseline" in done.stdout and "tok/s" in done.stdout
+    assert "SIMULATED" in autotune("pareto", cwd=finished.directory).stdout
+    assert front_of(finished)["simulated"] is True
 
 
 def test_show_as_json_adds_the_records_to_the_front(finished: FinishedStudy) -> None:
