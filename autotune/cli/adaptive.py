@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from autotune.cli import options
+from autotune.cli.event_file import STDOUT, events_to
+
+if TYPE_CHECKING:
+    from autotune.study.campaign import Campaign
 
 EPILOG = """
 \b
@@ -19,12 +25,14 @@ Examples:
 @options.study
 @click.option("--launches", type=int, default=1, metavar="N", help="In all [1].")
 @click.option("--dry-run", is_flag=True, help="Say which steps each load wants; launch nothing.")
+@options.events
 @options.as_json
 @click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
     study: str | None,
     launches: int,
     dry_run: bool,
+    events: str | None,
     as_json: bool,
     command_words: tuple[str, ...],
 ) -> None:
@@ -39,12 +47,12 @@ def command(
     """
     from autotune.cli.adaptive_table import comparison_lines, document, suggestion_lines
     from autotune.cli.reopening import config_of
-    from autotune.cli.watching import watched
     from autotune.study.adaptive_verdict import compared
     from autotune.study.campaign import Campaign
     from autotune.study.reading import read_study
     from autotune.study.suggestion import suggest
 
+    options.check_stdout(events, as_json)
     if launches < 1:
         raise click.UsageError(f"--launches is {launches}, and a comparison needs at least one")
     config = config_of(study, command_words)
@@ -52,10 +60,8 @@ def command(
     suggestion = suggest(read_study(config.study), campaign.engine.command)
     lines = list(suggestion_lines(suggestion))
     if not dry_run and suggestion.tiers:
-        for line in lines:
-            click.echo(line, err=True)
-        click.echo(err=True)
-        watched(campaign, lambda listener: campaign.adapt(listener, launches))
+        click.echo("\n".join([*lines, ""]), err=True)
+        _launch(campaign, launches, events)
         lines = []
     comparison = compared(read_study(config.study))
     if as_json:
@@ -65,4 +71,22 @@ def command(
         lines += ["", *comparison_lines(comparison)]
     if suggestion.tiers:
         lines += ["", f"Next     autotune export --study {config.study} --adaptive"]
-    click.echo("\n".join(lines).strip("\n"))
+    click.echo("\n".join(lines).strip("\n"), err=events == STDOUT)
+
+
+def _launch(campaign: Campaign, n_launches: int, events: str | None) -> None:
+    """Makes the launches that are missing.
+
+    Raises:
+        LaunchError: the last one carries no value.
+    """
+    from autotune.cli.watching import watched
+    from autotune.errors import LaunchError
+    from autotune.study.adaptive_verdict import compared
+    from autotune.study.reading import read_study
+
+    with events_to(events, campaign) as told:
+        watched(campaign, lambda listener: campaign.adapt(listener, n_launches), told)
+        found = compared(read_study(campaign.store.name, storage=campaign.store.location))
+        if found is not None and found.gain is None:
+            raise LaunchError(f"the adaptive server was not measured: {found.failure}")

@@ -54,10 +54,7 @@ def command(
 
     options.check_stdout(events, as_json)
     store = open_store(study)
-    config = _config_of(study, command_words, launches, finalists)
-    if config.storage is not None:
-        config = replace(config, storage=store.location)
-    campaign = Campaign.prepare(config)
+    campaign = Campaign.prepare(_config_of(study, command_words, launches, finalists))
     with events_to(events, campaign) as told:
         found = watched(campaign, campaign.confirm, told)
         view = read_study(campaign.store.name, storage=store.location)
@@ -76,19 +73,10 @@ def _config_of(
     study: str | None, words: tuple[str, ...], launches: int | None, finalists: int | None
 ) -> RunConfig:
     """That of the study, with another number of launches and the command that was given."""
-    from autotune.study.config import from_yaml
+    from autotune.cli.reopening import config_of
     from autotune.study.config_check import check_config
-    from autotune.study.store import MASK, STUDIES, find_study
 
-    name = find_study(study)
-    config = replace(from_yaml(STUDIES / name / "study.yaml"), study=name)
-    if words:
-        config = replace(config, command=words)
-    elif any(MASK in word for word in config.command):
-        raise click.UsageError(
-            f"the launch command of study {name!r} holds a secret, which no file keeps: "
-            "give the command again after --"
-        )
+    config = config_of(study, words)
     n_each = config.confirm or 2 if launches is None else launches
     if n_each < 1:
         raise click.UsageError(f"--launches is {n_each}, and a verdict needs at least one")
