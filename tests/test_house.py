@@ -17,7 +17,7 @@ PACKAGE = Path(autotune.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 COMMANDS = (
     "optimize", "measure", "show", "pareto", "export", "report", "dashboard", "space",
-    "diagnose", "explain", "adaptive",
+    "diagnose", "explain", "schema", "adaptive",
 )  # fmt: skip
 HEAVY = ("optuna", "optuna_dashboard", "plotly", "scipy", "httpx", "numpy")
 
