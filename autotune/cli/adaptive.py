@@ -45,6 +45,8 @@ def command(
     The launch command is the study's own; where it holds a secret, which no file keeps, give it
     again after --.
     """
+    from msgspec import to_builtins
+
     from autotune.cli.adaptive_table import comparison_lines, document, suggestion_lines
     from autotune.cli.reopening import config_of
     from autotune.study.adaptive_verdict import compared
@@ -63,9 +65,10 @@ def command(
         click.echo("\n".join([*lines, ""]), err=True)
         _launch(campaign, launches, events)
         lines = []
-    comparison = compared(read_study(config.study))
+    view = read_study(config.study)
+    comparison = compared(view)
     if as_json:
-        options.print_json(document(suggestion, comparison))
+        options.print_json(to_builtins(document(view, suggestion, comparison)))
         return
     if comparison is not None:
         lines += ["", *comparison_lines(comparison)]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Literal
 
 import msgspec
 
+from autotune.core.adaptive import Tier
+from autotune.core.repeats import Verdict
+from autotune.core.trial import Interval
 from autotune.study import words
-from autotune.study.adaptation import in_words, steps
-from autotune.study.adaptive_verdict import Comparison
+from autotune.study.adaptation import AdaptivePlan, in_words, steps
+from autotune.study.adaptive_verdict import Comparison, Row
+from autotune.study.reading import StudyView
 from autotune.study.suggestion import Suggestion, Wish
 
 _TITLES = {"better": "Better", "worse": "Worse", "tie": "Tie", "inconclusive": "Unsure"}
@@ -62,24 +66,71 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
     yield f"{title:9}{comparison.text}"
 
 
-def document(suggestion: Suggestion | None, comparison: Comparison | None) -> dict[str, Any]:
+class Launched(msgspec.Struct, frozen=True):
+    """What the launches of one table showed against the best fixed flags.
+
+    Attributes:
+        plan: the table, and the trial with the fixed flags.
+        trials: of the launches.
+        loads: by rising concurrency; empty where no launch carries values.
+        gain: of the score over the fixed flags, as a fraction; null without values.
+        verdict: on adaptive steps; null without values.
+        failure: why the last launch carries no value; null where it does.
+    """
+
+    plan: AdaptivePlan
+    trials: list[int]
+    loads: list[Row]
+    gain: Interval | None
+    verdict: Verdict | None
+    failure: str | None
+
+
+class Adaptive(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps that follow the batch, as ``autotune adaptive --json`` tells them; schema version 1.
+
+    Attributes:
+        schema: version of this document.
+        simulated: every number comes from the simulated server.
+        study: its name.
+        static: the trial with the best fixed flags.
+        best_steps: by concurrency; 0 is speculation off.
+        tiers: steps by batch size that the measurements suggest; empty where fixed steps are best.
+        why_static: that reason; null where there are tiers.
+        cautions: what the table costs, and what it cannot do.
+        launched: the last table that was launched, which may be another one; null: none was.
+    """
+
+    schema: Literal[1] = 1
+    simulated: bool
+    study: str
+    static: int
+    best_steps: dict[str, int]
+    tiers: list[Tier]
+    why_static: str | None
+    cautions: list[str]
+    launched: Launched | None
+
+
+def document(view: StudyView, suggestion: Suggestion, comparison: Comparison | None) -> Adaptive:
     """Both for programs."""
-    told: dict[str, Any] = {"tiers": None, "why_static": None, "cautions": [], "launched": None}
-    if suggestion is not None:
-        told |= {
-            "static": suggestion.static.to_dict(),
-            "best_steps": {f"C={wish.concurrency}": wish.steps for wish in suggestion.wishes},
-            "tiers": msgspec.to_builtins(suggestion.tiers) or None,
-            "why_static": suggestion.why_static or None,
-            "cautions": list(suggestion.cautions),
-        }
+    launched = None
     if comparison is not None:
-        told["launched"] = {
-            "plan": msgspec.to_builtins(comparison.plan),
-            "trials": [launch.record.number for launch in comparison.launches],
-            "loads": [msgspec.to_builtins(row) for row in comparison.rows],
-            "gain": msgspec.to_builtins(comparison.gain),
-            "verdict": comparison.verdict if comparison.gain else None,
-            "failure": comparison.failure,
-        }
-    return told
+        launched = Launched(
+            plan=comparison.plan,
+            trials=[launch.record.number for launch in comparison.launches],
+            loads=list(comparison.rows),
+            gain=comparison.gain,
+            verdict=comparison.verdict if comparison.gain else None,
+            failure=comparison.failure,
+        )
+    return Adaptive(
+        simulated=view.is_simulated,
+        study=view.name,
+        static=suggestion.static.trial,
+        best_steps={f"C={wish.concurrency}": wish.steps for wish in suggestion.wishes},
+        tiers=list(suggestion.tiers),
+        why_static=suggestion.why_static or None,
+        cautions=list(suggestion.cautions),
+        launched=launched,
+    )

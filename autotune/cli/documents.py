@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from autotune.cli.adaptive_table import Adaptive
 from autotune.cli.event_lines import AnyLine, Line
 from autotune.core.repeats import Verdict
 from autotune.core.trial import FlagValue, Interval, TrialRecord
@@ -169,10 +170,11 @@ class Finished(Front, frozen=True, kw_only=True):
 
 DOCUMENTS: Mapping[str, tuple[Any, str]] = {
     "record": (TrialRecord, "record.json of a trial, and what measure --json prints"),
-    "events": (AnyLine, "each line of optimize --events and confirm --events"),
+    "events": (AnyLine, "each line of --events of optimize, confirm and adaptive"),
     "pareto": (Front, "pareto --json and confirm --json"),
     "show": (Whole, "show --json"),
     "optimize": (Finished, "optimize --json"),
+    "adaptive": (Adaptive, "adaptive --json"),
     "explain": (Explanation, "explain --json"),
 }
 """Each document by name: its type, and where it comes from."""

@@ -14,6 +14,7 @@ import optuna
 import pytest
 import yaml
 
+from autotune.cli.documents import schema_of
 from autotune.cli.main import run
 from autotune.core.adaptive import Tier
 from autotune.core.objective import LATENCY, THROUGHPUT
@@ -23,6 +24,7 @@ from autotune.study.config import RunConfig, to_yaml
 from autotune.study.store import StudyStore
 
 from ..core.samples import chain, exactly, phase
+from ..json_schema import problems
 from ..report.studies import COMMAND
 from .commands import autotune, complaint, no_server_left, records, serve_words
 
@@ -113,6 +115,7 @@ def test_one_launch_runs_the_steps_that_each_load_wants(tmp_path: Path) -> None:
     shown = autotune("show", cwd=tmp_path).stdout
     assert "Adaptive 4 steps" in shown and "fixed, trial 1" in shown
     again = json.loads(autotune("adaptive", "--json", cwd=tmp_path).stdout)
+    assert not list(problems(again, schema_of("adaptive")))
     assert again["launched"]["trials"] == [2], "a launch made before counts"
     assert [load["load"] for load in again["launched"]["loads"]] == ["C=1", "C=16"]
 
