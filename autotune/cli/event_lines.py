@@ -36,7 +36,7 @@ class Line(msgspec.Struct, frozen=True, tag_field="event", tag=_snake):
 
 
 class RunStarted(Line, frozen=True, kw_only=True):
-    """``optimize``, ``confirm`` or ``adaptive`` begins; also of a run that goes on the first line.
+    """A run of ``optimize``, ``confirm`` or ``adaptive`` begins: its first line.
 
     Attributes:
         autotune: version of the program.
