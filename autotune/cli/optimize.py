@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 )
 @click.option("--trials", type=int, metavar="N", help="Launches at most [30].")
 @options.runs_on
-@click.option("--time", "time_s", metavar="2h", help="Wall time at most, of this run.")
-@click.option("--gpu-hours", type=float, metavar="X", help="GPU hours at most, over all runs.")
+@click.option("--time", "time_s", metavar="2h", help="Wall time of the search, of this run.")
+@click.option(
+    "--gpu-hours", type=float, metavar="X", help="GPU hours of the search, over all runs."
+)
 @click.option("--target-gain", type=float, metavar="PCT", help="Stop at this gain, in percent.")
 @click.option("--patience", type=int, metavar="N", help="Stop when N launches changed nothing.")
 @click.option(

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from autotune.core.trial import TrialRecord
+from autotune.study.words import duration
 
 if TYPE_CHECKING:
     from autotune.study.choice import Choice
@@ -19,8 +20,8 @@ class Budget:
 
     Attributes:
         trials: launches at most, over all runs of the study; interrupted ones do not count.
-        time_s: wall seconds at most, of this run; None: no limit.
-        gpu_hours: GPU hours at most, over all runs; None: no limit.
+        time_s: wall seconds at most, of this run's search; None: no limit.
+        gpu_hours: GPU hours at most, of the search over all runs; None: no limit.
     """
 
     trials: int
@@ -33,7 +34,7 @@ class Budget:
         if n_done >= self.trials:
             return f"all {self.trials} launches are used"
         if self.time_s is not None and elapsed_s + self._next_s(records) > self.time_s:
-            return f"the next launch would end after the {self.time_s / 60:.0f} minutes allowed"
+            return f"the next launch would end after the {duration(self.time_s)} allowed"
         used = gpu_hours(records)
         if self.gpu_hours is not None and used + used / max(1, n_done) > self.gpu_hours:
             return (

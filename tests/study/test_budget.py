@@ -28,7 +28,22 @@ def test_every_launch_counts_but_the_interrupted_ones() -> None:
 def test_no_launch_begins_that_would_end_too_late() -> None:
     records = launches(None, None)
     assert Budget(9, time_s=200).why_stop(records, 139) is None
-    assert "3 minutes allowed" in (Budget(9, time_s=200).why_stop(records, 141) or "")
+    assert "after the 3 min allowed" in (Budget(9, time_s=200).why_stop(records, 141) or "")
+    assert "after the 80 s allowed" in (Budget(9, time_s=80).why_stop(records, 21) or "")
+
+
+def test_the_time_of_a_launch_is_the_mean_of_this_study() -> None:
+    records = [*launches(None, wall_s=30.0), *launches(None, wall_s=90.0)]
+    assert Budget(4).left_s(records) == pytest.approx(120.0)
+    assert Budget(4, time_s=100).why_stop(records, 39) is None
+    assert Budget(4, time_s=100).why_stop(records, 41) is not None
+
+
+def test_whichever_limit_is_reached_first_is_the_reason() -> None:
+    records = launches(None, None)
+    assert "all 2 launches" in (Budget(2, time_s=100, gpu_hours=1.1).why_stop(records, 90) or "")
+    assert "allowed" in (Budget(3, time_s=100, gpu_hours=1.1).why_stop(records, 90) or "")
+    assert "GPU hours" in (Budget(3, time_s=900, gpu_hours=1.1).why_stop(records, 90) or "")
 
 
 def test_the_first_launch_is_made_whatever_its_time() -> None:
