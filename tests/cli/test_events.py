@@ -256,6 +256,7 @@ def event_of(kind: type[events.Event]) -> events.Event:
         events.PhaseProgress("C=16", 0.5),
         events.PhaseMeasured(phase()),
         events.TrialEnded(record, 1.5, 3, 1.5, 60.0),
+        events.SpaceWidened({"speculative_num_steps": (1, 10)}, "steps widened to 1 to 10"),
         events.ConfirmStarted(4, None),
         events.StudyEnded("all launches are used"),
     ]
