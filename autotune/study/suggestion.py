@@ -11,16 +11,18 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from autotune.core.adaptive import OFF, Load, Tier, best_steps, tiers
 from autotune.core.launches import pooled, told
 from autotune.core.ranking import Standing
+from autotune.core.repeats import SMALLEST_GAIN
 from autotune.core.trial import Flags, FlagValue, Interval, TrialRecord
 from autotune.engine.sglang.adaptive import flags_for, has_table, takes_off, why_not
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.errors import NoFeasibleConfiguration
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK, TREE_FLAGS, chain_draft_tokens
-from autotune.study.adaptation import AdaptivePlan
+from autotune.study.adaptation import AdaptivePlan, in_words
 from autotune.study.adaptation import steps as in_steps
 from autotune.study.reading import StudyView
 from autotune.study.verdict import by_load
@@ -107,18 +109,40 @@ def suggest(view: StudyView, command: LaunchCommand) -> Suggestion:
     base = static if is_chain(static.flags) else chains[0] if chains else static
     measured = _Measured(view, [s for s in chains if _rest(s.flags) == _rest(base.flags)])
     with_off = takes_off(command.version)
-    freely = list(measured.wishes(with_off, None))
-    deepest = max((wish.steps for wish in freely), default=OFF)
-    wishes = tuple(measured.wishes(with_off, measured.limit(deepest)))
-    found = Suggestion(static, base.flags, wishes)
-    reason = why_not(command) or _why_static(freely, wishes, measured.limit(deepest))
+    freely = list(measured.wishes(with_off))
+    plans = [
+        _Option(wishes, deepest, measured.gain(wishes, view, static))
+        for deepest in measured.counts
+        if (wishes := tuple(measured.wishes(with_off, deepest, measured.limit(deepest))))
+    ]
+    chosen = max(plans, key=lambda plan: (plan.gain, -plan.deepest), default=_Option((), 0, 0.0))
+    found = Suggestion(static, base.flags, chosen.wishes)
+    limit = measured.limit(chosen.deepest)
+    reason = why_not(command) or _why_static(freely, chosen, limit)
     if reason:
         return replace(found, why_static=reason)
-    table = tiers([wish.load for wish in wishes], with_off=with_off)
+    table = tiers([wish.load for wish in chosen.wishes], with_off=with_off)
     if len(table) < 2:
         text = "loads with other best steps run equally many requests at once, and look alike"
         return replace(found, why_static=text)
+    if chosen.gain < SMALLEST_GAIN:
+        once = f", where {limit} requests run at once" if limit else ""
+        text = f"{in_words(table)} gains nothing by what was measured: {chosen.gain:+.1%}{once}"
+        return replace(found, why_static=text)
     return replace(found, tiers=table, cautions=tuple(_cautions(table, measured, command)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """What the loads want of steps up to a deepest.
+
+    Attributes:
+        gain: of the score over the best fixed flags, by what was measured.
+    """
+
+    wishes: tuple[Wish, ...]
+    deepest: int
+    gain: float
 
 
 def is_chain(flags: Flags) -> bool:
@@ -133,13 +157,14 @@ def _rest(flags: Flags) -> dict[str, FlagValue]:
     return {name: v for name, v in flags.items() if name not in (*TREE_FLAGS, MEMORY)}
 
 
-def _why_static(freely: Sequence[Wish], wishes: Sequence[Wish], limit: int | None) -> str | None:
+def _why_static(freely: Sequence[Wish], chosen: _Option, limit: int | None) -> str | None:
     """Why one number of steps does for all loads; None where it does not.
 
     Args:
         freely: what each load wants where it may run as many requests as its own steps allow.
     """
-    counts = {steps for wish in wishes for steps in wish.values if steps != OFF}
+    wishes = chosen.wishes
+    counts = {steps for wish in freely for steps in wish.values if steps != OFF}
     if len(wishes) < 2 or len(counts) < 2:
         return (
             "an adaptive table needs two loads and two step counts with topk 1 that differ in "
@@ -197,10 +222,30 @@ class _Measured:
         """Requests that run at once under these fixed steps; None: not known."""
         return self._limits.get(steps)
 
-    def wishes(self, with_off: bool, limit: int | None) -> Iterator[Wish]:
+    @property
+    def counts(self) -> list[int]:
+        """Step counts of drafts that were measured, rising."""
+        return sorted(self._tok_s.keys() - {OFF})
+
+    def gain(self, wishes: Sequence[Wish], view: StudyView, static: Standing) -> float:
+        """Of the score over fixed flags, as a fraction, if each load ran as it wishes."""
+        fixed = by_load([view.record(number) for number in static.trials])
+        logs: dict[bool, list[float]] = {True: [], False: []}
+        for wish in wishes:
+            if f"C={wish.concurrency}" in fixed:
+                ratio = wish.values[wish.steps].value / fixed[f"C={wish.concurrency}"][0].value
+                logs[wish.is_latency].append(math.log(ratio))
+        weight = view.objective.latency_weight
+        latency, serving = (fmean(logs[kind]) if logs[kind] else 0.0 for kind in (True, False))
+        return math.expm1((1 - weight) * serving - weight * latency)
+
+    def wishes(
+        self, with_off: bool, deepest: int | None = None, limit: int | None = None
+    ) -> Iterator[Wish]:
         """By rising concurrency.
 
         Args:
+            deepest: of the steps to choose among; None: any.
             limit: requests that run at once, whatever the steps; None: as the fixed steps allow.
         """
         for concurrency in sorted(self._values):
@@ -213,10 +258,11 @@ class _Measured:
                 if tok_s is not None:
                     values[steps] = _scaled(values[steps], tok_s)
                     estimated.add(steps)
-            if values.keys() - {OFF}:
-                wish = Wish(concurrency, batch, OFF, values, frozenset(estimated), is_latency)
-                best = best_steps(wish.load.curve, with_off=with_off)
-                yield replace(wish, steps=best)
+            wish = Wish(concurrency, batch, OFF, values, frozenset(estimated), is_latency)
+            curve = wish.load.curve
+            near = {n: v for n, v in curve.items() if deepest is None or n <= deepest}
+            if near.keys() - {OFF}:
+                yield replace(wish, steps=best_steps(near, with_off=with_off))
 
     def _tok_s_at(self, steps: int, batch: int) -> float | None:
         """Throughput of a batch between two that were measured, on the scale of logarithms."""

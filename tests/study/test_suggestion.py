@@ -65,9 +65,9 @@ def test_configurations_that_differ_elsewhere_are_not_mixed() -> None:
 
 
 def test_trees_are_left_out_and_may_be_what_it_stands_against() -> None:
-    tree = launch(
-        2, 3, 0.5, 1900.0, 2500.0, speculative_eagle_topk=4, speculative_num_draft_tokens=8
-    )
+    wide = {"speculative_eagle_topk": 4, "speculative_num_draft_tokens": 8}
+    tree = launch(2, 3, 0.85, 900.0, 1000.0)
+    tree = structs.replace(tree, flags={**tree.flags, **wide})
     found = suggested(DEEP, SHALLOW, tree)
     assert found.static.trial == 2 and [tier.steps for tier in found.tiers] == [4, 2]
     assert found.flags("/a.json")["speculative_eagle_topk"] == 1
@@ -94,6 +94,14 @@ def test_steps_are_compared_at_the_batch_that_the_deepest_leave_room_for() -> No
     assert 216 < brought_down.values[3].value < 1300
     roomy = structs.replace(deep, effective={"max_running_requests": 24})
     assert [tier.steps for tier in suggested(roomy, shallow).tiers] == [4, 3]
+
+
+def test_a_table_that_would_lose_by_what_was_measured_is_not_suggested() -> None:
+    """Deep steps for one user would leave seven slots for thirty-two of them."""
+    deep = launch(2, 7, 0.85, 450.0, 450.0, limit=7)
+    middle = launch(0, 3, 0.95, 1400.0, 1500.0, limit=40)
+    found = suggested(middle, launch(1, 2, 1.2, 1380.0, 1450.0, limit=40), deep)
+    assert not found.tiers and "3 steps are best" in found.why_static
 
 
 def test_what_the_memory_of_the_deepest_costs_is_said() -> None:
