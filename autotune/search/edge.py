@@ -7,7 +7,7 @@ for the other flags it is only said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,13 +19,13 @@ from autotune.core.objective import Objective
 from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags, FlagValue
 from autotune.search.knowledge import Knowledge
-from autotune.search.observation import Observation, observations
+from autotune.search.observation import observations
 from autotune.search.prospects import MIN_CONFIGURATIONS
 from autotune.search.recommend import TIE
-from autotune.search.warm import EarlierKnowledge, earlier_knowledge
+from autotune.search.warm import earlier_knowledge
 from autotune.space import SearchSpace
 from autotune.space.parameter import DecimalRange, IntegerRange
-from autotune.space.rules import DRAFT, LIMITS, MEMORY, SHORT_NAMES, STEPS, TOPK
+from autotune.space.rules import DRAFT, LIMITS, MEMORY, SHORT_NAMES, STEPS, TOPK, TREE_FLAGS
 
 MAX_STEPS = 16
 """Draft steps beyond which nobody has published a gain; the search does not go there by itself."""
@@ -34,6 +34,8 @@ ATTRIBUTE = "widened"
 
 Ranges = dict[str, tuple[float, float]]
 _LIVES = 0.5
+_LESS_MEMORY = 0.03
+_A_LITTLE = 1e-9
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,8 +99,9 @@ def edges(
     seen, earlier = observations(study, space), earlier_knowledge(study, space)
     if len({flag_key(o.flags) for o in seen if o.outcome == "measured"}) < MIN_CONFIGURATIONS:
         return ()
-    asked = _Question(space, objective, seen, [seed, len(seen)], earlier, flags)
-    return tuple(edge for flag, side in ends if (edge := asked.beyond(flag, side)) is not None)
+    known = Knowledge(space, objective, seen, [seed, len(seen)], earlier)
+    found = (_beyond(known, flags, flag, side) for flag, side in ends)
+    return tuple(edge for edge in found if edge is not None)
 
 
 def widening(space: SearchSpace, found: tuple[Edge, ...]) -> Widening | None:
@@ -191,56 +194,50 @@ def _with_room(space: SearchSpace, low: float, high: float) -> Ranges:
 # ---- what lies beyond ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What a study has taught, asked of configurations outside its space."""
+def _beyond(
+    known: Knowledge, flags: Flags, flag: str, side: Literal["most", "least"]
+) -> Edge | None:
+    """The best beyond one end; None where the recommended configuration was not measured."""
+    space, at = known.space, float(flags[flag])
+    parameter = space.parameters[flag]
+    assert isinstance(parameter, IntegerRange | DecimalRange)
+    kept, held = known.in_hand
+    keys = [flag_key(o.flags) for o in kept]
+    if flag_key(flags) not in keys:
+        return None
+    own = held.score(known.weight).mean(axis=0)[keys.index(flag_key(flags))]
+    far = _farthest(flag, parameter)
+    wide = space.reaching(_with_room(space, *far) if flag == STEPS else {flag: far})
+    sign = 1.0 if side == "most" else -1.0
+    outside = [
+        moved
+        for moved in _moved(wide, flags, flag)
+        if sign * (float(moved[flag]) - at) > _A_LITTLE and wide.contains(moved)
+    ]
+    if not outside:
+        return Edge(flag=flag, value=at, side=side, beyond=None, gain_frac=0.0)
+    predictions = known.surrogate.predict(outside, known.catalogue.encoder.features(outside))
+    means = predictions.score(known.weight).mean(axis=0) - own
+    means = np.where(predictions.survival >= _LIVES, means, -np.inf)
+    best = int(np.argmax(means))
+    return Edge(
+        flag=flag, value=at, side=side, beyond=float(outside[best][flag]),
+        gain_frac=float(np.expm1(means[best])),
+    )  # fmt: skip
 
-    space: SearchSpace
-    objective: Objective
-    seen: list[Observation]
-    seed: list[int]
-    earlier: EarlierKnowledge | None
-    flags: Flags
 
-    def beyond(self, flag: str, side: Literal["most", "least"]) -> Edge | None:
-        """The best beyond one end; None where nothing is known of the recommended one."""
-        parameter = self.space.parameters[flag]
-        assert isinstance(parameter, IntegerRange | DecimalRange)
-        far = _farthest(flag, parameter)
-        ranges = _with_room(self.space, *far) if flag == STEPS else {flag: far}
-        wide = self.space.reaching(ranges)
-        known = Knowledge(wide, self.objective, self.seen, self.seed, self.earlier)
-        kept, held = known.in_hand
-        keys = [flag_key(o.flags) for o in kept]
-        if flag_key(self.flags) not in keys:
-            return None
-        own = held.score(known.weight).mean(axis=0)[keys.index(flag_key(self.flags))]
-        at = float(self.flags[flag])
-        outside = self._outside(known, flag, at, side)
-        if not outside:
-            return Edge(flag=flag, value=at, side=side, beyond=None, gain_frac=0.0)
-        predictions = known.surrogate.predict(outside, known.catalogue.encoder.features(outside))
-        means = predictions.score(known.weight).mean(axis=0) - own
-        means = np.where(predictions.survival >= _LIVES, means, -np.inf)
-        best = int(np.argmax(means))
-        return Edge(
-            flag=flag, value=at, side=side, beyond=float(outside[best][flag]),
-            gain_frac=float(np.expm1(means[best])),
-        )  # fmt: skip
+def _moved(wide: SearchSpace, flags: Flags, flag: str) -> Iterator[dict[str, FlagValue]]:
+    """The recommended configuration with other trees, or with other values of the flag alone.
 
-    def _outside(
-        self, known: Knowledge, flag: str, at: float, side: Literal["most", "least"]
-    ) -> list[dict[str, FlagValue]]:
-        """Candidates beyond the end, and the recommended configuration moved there by itself."""
-        sign = 1.0 if side == "most" else -1.0
-
-        def is_out(flags: Flags) -> bool:
-            value = flags.get(flag)
-            return isinstance(value, int | float) and sign * (value - at) > 1e-9
-
-        found = [dict(flags) for flags in known.candidates[0] if is_out(flags)]
-        for value in known.space.parameters[flag].values():
-            moved = known.space.nearest_legal({**self.flags, flag: value})
-            if is_out(moved):
-                found.append(moved)
-        return found
+    A larger tree may need some of the memory: each is asked at a little less of it as well.
+    """
+    if flag not in TREE_FLAGS or wide.tree is None:
+        yield from ({**flags, flag: value} for value in wide.parameters[flag].values())
+        return
+    fractions: list[dict[str, FlagValue]] = [{}]
+    own, parameter = flags.get(MEMORY), wide.parameters.get(MEMORY)
+    if parameter is not None and isinstance(own, float):
+        fractions.append({MEMORY: parameter.nearest(own - _LESS_MEMORY)})
+    for triple in wide.tree.triples():
+        for fraction in fractions:
+            yield {**flags, **dict(zip(TREE_FLAGS, triple, strict=True)), **fraction}
