@@ -9,6 +9,6 @@ exec python -m autotune.engine.simulated \
   --speculative-eagle-topk 1 \
   --speculative-num-draft-tokens 4 \
   --mem-fraction-static 0.85 \
-  --port 31606 \
+  --port 25867 \
   --host 127.0.0.1 \
   --simulation-seed 0

@@ -4,11 +4,7 @@ exec python -m autotune.engine.simulated \
   --scenario qwen3.5-122b-agentic \
   --model-path Qwen/Qwen3.5-122B-A10B \
   --tp 4 \
-  --speculative-algorithm EAGLE \
-  --speculative-num-steps 5 \
-  --speculative-eagle-topk 1 \
-  --speculative-num-draft-tokens 6 \
   --mem-fraction-static 0.85 \
-  --port 22787 \
+  --port 31359 \
   --host 127.0.0.1 \
   --simulation-seed 1

@@ -5,10 +5,10 @@ exec python -m autotune.engine.simulated \
   --model-path Qwen/Qwen3.5-122B-A10B \
   --tp 4 \
   --speculative-algorithm EAGLE \
-  --speculative-num-steps 3 \
-  --speculative-eagle-topk 2 \
-  --speculative-num-draft-tokens 6 \
-  --mem-fraction-static 0.85 \
-  --port 24030 \
+  --speculative-num-steps 7 \
+  --speculative-eagle-topk 4 \
+  --speculative-num-draft-tokens 8 \
+  --mem-fraction-static 0.91 \
+  --port 29554 \
   --host 127.0.0.1 \
   --simulation-seed 2

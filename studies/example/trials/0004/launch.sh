@@ -5,10 +5,10 @@ exec python -m autotune.engine.simulated \
   --model-path Qwen/Qwen3.5-122B-A10B \
   --tp 4 \
   --speculative-algorithm EAGLE \
-  --speculative-num-steps 8 \
-  --speculative-eagle-topk 1 \
-  --speculative-num-draft-tokens 9 \
-  --mem-fraction-static 0.76 \
-  --port 21636 \
+  --speculative-num-steps 5 \
+  --speculative-eagle-topk 4 \
+  --speculative-num-draft-tokens 6 \
+  --mem-fraction-static 0.94 \
+  --port 30333 \
   --host 127.0.0.1 \
   --simulation-seed 4

@@ -5,10 +5,10 @@ exec python -m autotune.engine.simulated \
   --model-path Qwen/Qwen3.5-122B-A10B \
   --tp 4 \
   --speculative-algorithm EAGLE \
-  --speculative-num-steps 4 \
+  --speculative-num-steps 6 \
   --speculative-eagle-topk 4 \
-  --speculative-num-draft-tokens 8 \
-  --mem-fraction-static 0.73 \
-  --port 25683 \
+  --speculative-num-draft-tokens 7 \
+  --mem-fraction-static 0.93 \
+  --port 22754 \
   --host 127.0.0.1 \
   --simulation-seed 5

@@ -5,10 +5,10 @@ exec python -m autotune.engine.simulated \
   --model-path Qwen/Qwen3.5-122B-A10B \
   --tp 4 \
   --speculative-algorithm EAGLE \
-  --speculative-num-steps 4 \
-  --speculative-eagle-topk 1 \
-  --speculative-num-draft-tokens 5 \
-  --mem-fraction-static 0.7 \
-  --port 24976 \
+  --speculative-num-steps 5 \
+  --speculative-eagle-topk 2 \
+  --speculative-num-draft-tokens 6 \
+  --mem-fraction-static 0.94 \
+  --port 21968 \
   --host 127.0.0.1 \
   --simulation-seed 6

@@ -5,10 +5,10 @@ exec python -m autotune.engine.simulated \
   --model-path Qwen/Qwen3.5-122B-A10B \
   --tp 4 \
   --speculative-algorithm EAGLE \
-  --speculative-num-steps 3 \
-  --speculative-eagle-topk 1 \
-  --speculative-num-draft-tokens 4 \
-  --mem-fraction-static 0.83 \
-  --port 28684 \
+  --speculative-num-steps 6 \
+  --speculative-eagle-topk 4 \
+  --speculative-num-draft-tokens 7 \
+  --mem-fraction-static 0.94 \
+  --port 23308 \
   --host 127.0.0.1 \
   --simulation-seed 7

@@ -6,9 +6,9 @@ exec python -m autotune.engine.simulated \
   --tp 4 \
   --speculative-algorithm EAGLE \
   --speculative-num-steps 4 \
-  --speculative-eagle-topk 1 \
+  --speculative-eagle-topk 2 \
   --speculative-num-draft-tokens 5 \
-  --mem-fraction-static 0.91 \
-  --port 28699 \
+  --mem-fraction-static 0.94 \
+  --port 31369 \
   --host 127.0.0.1 \
   --simulation-seed 8
