@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -145,3 +146,13 @@ def student_quantile(share: float, degrees: float) -> float:
     from scipy.special import stdtrit  # a tenth of the import time of scipy.stats
 
     return float(stdtrit(degrees, share))
+
+
+def time_average(steps: Sequence[tuple[float, int]], begin_s: float, end_s: float) -> float:
+    """Average of a step function over ``[begin_s, end_s]``."""
+    if end_s <= begin_s:
+        return 0.0
+    area = 0.0
+    for (from_s, level), (to_s, _) in pairwise((*steps, (end_s, 0))):
+        area += level * max(0.0, min(to_s, end_s) - max(from_s, begin_s))
+    return area / (end_s - begin_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from math import inf, nextafter
 from statistics import fmean
 from typing import Any
@@ -19,6 +19,7 @@ from autotune.core.stats import (
     rate_interval,
     ratio_interval,
     share_interval,
+    time_average,
 )
 from autotune.core.trial import Interval, Phase
 from autotune.measure.observe import Observations
@@ -72,7 +73,7 @@ def summarize(
     inside = [r for r in records if _is_inside(r, window)]
     good = [r for r in inside if r.ok]
     samples = _samples(good, reference_output_tok)
-    in_flight_mean = _time_average(in_flight, *window)
+    in_flight_mean = time_average(in_flight, *window)
     return Phase(
         role=plan.role,
         concurrency=max(1, round(in_flight_mean)) if plan.open_loop else plan.concurrency,
@@ -391,13 +392,3 @@ def _loops(records: Sequence[RequestRecord]) -> float | None:
 def _compressed_frac(text: str) -> float:
     raw = text.encode()
     return len(zlib.compress(raw, 6)) / len(raw)
-
-
-def _time_average(steps: Sequence[tuple[float, int]], begin_s: float, end_s: float) -> float:
-    """Average of a step function over ``[begin_s, end_s]``."""
-    if end_s <= begin_s:
-        return 0.0
-    area = 0.0
-    for (from_s, level), (to_s, _) in pairwise((*steps, (end_s, 0))):
-        area += level * max(0.0, min(to_s, end_s) - max(from_s, begin_s))
-    return area / (end_s - begin_s)
