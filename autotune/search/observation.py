@@ -181,7 +181,8 @@ def _is_reference(record: Mapping[str, Any]) -> bool:
 
 def _is_afterwards(trial: FrozenTrial, record: Mapping[str, Any]) -> bool:
     """To judge the search, not to learn from: that would spoil both."""
-    return not AFTERWARDS.isdisjoint((record.get("role"), trial.user_attrs.get("role")))
+    roles = (record.get("role"), trial.user_attrs.get("role"))
+    return any(isinstance(role, str) and role in AFTERWARDS for role in roles)
 
 
 def _is_pruned(record: Mapping[str, Any], trial: FrozenTrial) -> bool:
