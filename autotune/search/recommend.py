@@ -81,16 +81,16 @@ def recommended(known: Knowledge) -> Recommendation:
     """As ``recommend``, from what was already learned."""
     kept, predictions = known.in_hand
     scores = predictions.score(known.weight)
-    means = scores.mean(axis=0)
-    tied = np.flatnonzero(means >= means.max() - TIE)
-    chosen = min(tied, key=lambda i: (simplicity(kept[i].flags), -means[i]))
+    worth = predictions.worth(known.weight).mean(axis=0)
+    tied = np.flatnonzero(worth >= worth.max() - TIE)
+    chosen = min(tied, key=lambda i: (simplicity(kept[i].flags), -worth[i]))
     gain = _further_gain(known, int(chosen))
     expected, sure = float(np.expm1(gain).mean()), float((gain < np.log1p(_STOP_GAIN)).mean())
     n_measured = len(known.chosen_from)
     return Recommendation(
         flags=kept[chosen].flags,
         trial=kept[chosen].number,
-        score=float(means[chosen]),
+        score=float(scores[:, chosen].mean()),
         score_sd=float(
             np.hypot(scores[:, chosen].std(), predictions.score_sd(known.weight)[chosen])
         ),
@@ -109,12 +109,12 @@ def _further_gain(known: Knowledge, chosen: int) -> Array:
     """
     kept, held = known.in_hand
     flags, predictions = known.candidates
-    scores = predictions.score(known.weight)
-    promise = scores.mean(axis=0) + predictions.score_sd(known.weight) + scores.std(axis=0)
+    worth = predictions.worth(known.weight)
+    promise = worth.mean(axis=0) + predictions.score_sd(known.weight) + worth.std(axis=0)
     order = np.argsort(promise)[::-1][:_CONTENDERS]
     looked_at = [kept[chosen].flags, *(flags[i] for i in order)]
     features = known.catalogue.encoder.features(looked_at)
-    means = np.column_stack([held.score(known.weight)[:, chosen], scores[:, order]])
+    means = np.column_stack([held.worth(known.weight)[:, chosen], worth[:, order]])
     values = means + known.surrogate.score_deviations(features, known.weight)
     lives = known.rng.random((values.shape[0], order.size)) < predictions.survival[order]
     best = np.where(lives, values[:, 1:], -np.inf).max(axis=1, initial=-np.inf)

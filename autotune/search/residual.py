@@ -21,13 +21,10 @@ Array = npt.NDArray[np.float64]
 _SQRT5 = np.sqrt(5.0)
 OWN_SD = 0.012
 """Effect of one configuration on ln(value): kernels chosen for exactly these shapes."""
-_AMPLITUDES = (0.02, 0.04, 0.08, 0.15)
-_AMPLITUDE_PRIOR = (-3.0, 0.7)
 _OTHER_AMPLITUDE = (-1.9, 0.9)
 _OTHER_LENGTH = (0.0, 0.9)
 ALONE = 0.7
 """Share of what flags do each alone: effects of single flags are larger than interactions."""
-_OUTLIER = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,36 +180,6 @@ class Process:
         """``(K + noise)^-1 residuals``; shape (n,) or (n, draws)."""
         return np.asarray(cho_solve((self.factor, True), residuals))
 
-    def left_out(self, residuals: Array) -> Array:
-        """Standardised error of predicting each value from all the others."""
-        inverse = self.solve(np.eye(residuals.size))
-        return np.asarray(self.solve(residuals) / np.sqrt(np.diag(inverse)))
-
-
-def tree_amplitude(points: Features, residual: Array, noise: Array, explained: Array) -> float:
-    """How far the physics is off, by evidence.
-
-    Args:
-        residual: of the linearised physics.
-        explained: its Jacobian, shape (n, unknowns): the unknowns are integrated out.
-    """
-    spread = explained @ explained.T
-    shape = Kernel(1.0, 0.0, np.zeros(0), 0.0).between(points, points)
-    own = Kernel(0.0, 0.0, np.zeros(0)).between(points, points)
-    scores = []
-    for amplitude in _AMPLITUDES:
-        covariance = spread + amplitude**2 * shape + own + np.diag(noise + 1e-8)
-        off = (np.log(amplitude) - _AMPLITUDE_PRIOR[0]) / _AMPLITUDE_PRIOR[1]
-        scores.append(_evidence(covariance, residual) - 0.5 * off**2)
-    share = np.exp(np.array(scores) - max(scores))
-    return float(np.sqrt(np.average(np.square(_AMPLITUDES), weights=share)))
-
-
-def _evidence(covariance: Array, residual: Array) -> float:
-    factor = np.linalg.cholesky(covariance)
-    half = solve_triangular(factor, residual, lower=True)
-    return float(-0.5 * half @ half - np.log(np.diag(factor)).sum())
-
 
 def fit_other(kernel: Kernel, points: Features, residual: Array, noise: Array) -> Kernel:
     """The kernel with amplitude and length scales of the other flags at their most plausible."""
@@ -263,11 +230,3 @@ def _other_loss(
     prior += 0.5 * (((u[1:] - _OTHER_LENGTH[0]) / _OTHER_LENGTH[1]) ** 2).sum()
     value = 0.5 * float(residual @ alpha) + float(np.log(np.diag(factor)).sum()) + prior
     return value, np.concatenate([[of_amplitude], of_lengths]) + off
-
-
-def without_outliers(kernel: Kernel, points: Features, residual: Array, noise: Array) -> Array:
-    """Noise variances, larger where a value is far from what all the others say of it."""
-    if residual.size < 4:
-        return noise
-    off = np.abs(Process.over(kernel, points, noise).left_out(residual))
-    return np.where(off > _OUTLIER, noise + kernel.variance() * (off / 2.0) ** 2, noise)

@@ -194,9 +194,9 @@ class SpeculativeSampler(BaseSampler):
 def _score_gain(known: Knowledge, flags: Sequence[Flags], predictions: Predictions) -> Array:
     """Expected improvement where nothing was launched, the worth of a replicate elsewhere."""
     kept, held = known.in_hand
-    scores = predictions.score(known.weight)
+    scores = predictions.worth(known.weight)
     sd = told_by_a_launch(predictions.score_sd(known.weight), _NOISE)
-    in_hand = held.score(known.weight)
+    in_hand = held.worth(known.weight)
     gain = expected_improvement(scores, sd, in_hand.max(axis=1))
     means = in_hand.mean(axis=0)
     place = {flag_key(o.flags): i for i, o in enumerate(kept)}

@@ -28,14 +28,13 @@ from autotune.search.encoding import Encoder, fractions, triple_of
 from autotune.search.halfway import with_halfway
 from autotune.search.least_squares import Posterior, fit
 from autotune.search.memory import MemoryModel, learn_memory
+from autotune.search.misfit import Misfit, odd_variances
 from autotune.search.observation import MIN_LOG_SD, Measured, Observation, has_tree
 from autotune.search.residual import (
     Features,
     Kernel,
     Process,
     fit_other,
-    tree_amplitude,
-    without_outliers,
 )
 from autotune.search.teaching import (
     concurrencies_of,
@@ -54,6 +53,8 @@ _FIRST_TREE_SD = 0.06
 _ACCEPT_SD = 0.03
 _TTFT_SD = 0.3
 _NO_PHYSICS_SD = 0.3
+_DEATH_COST = 0.5
+"""Score that is given for a server that does not run out of memory some day."""
 _CARE = 0.05
 """By how much (log scale) a value is expected to be worse with every other flag changed."""
 _WORSE = (1.0, -1.0)
@@ -68,6 +69,8 @@ class Predictions:
         log_latency, log_throughput: means given the unknowns of each draw.
         latency_sd, throughput_sd: of the Gaussian process around each draw, shape (n,).
         survival: probability of a launch that ends well, shape (n,).
+        headroom: probability that memory lasts under load, shape (n,): part of ``survival``, and
+            what is left to fear of a launch that ended well.
         feasible: probability that every constraint is kept, shape (n,).
     """
 
@@ -76,12 +79,17 @@ class Predictions:
     latency_sd: Array
     throughput_sd: Array
     survival: Array
+    headroom: Array
     feasible: Array
 
     def score(self, latency_weight: float) -> Array:
         """``-w ln latency + (1 - w) ln throughput`` of each draw."""
         w = latency_weight
         return np.asarray((1.0 - w) * self.log_throughput - w * self.log_latency)
+
+    def worth(self, latency_weight: float) -> Array:
+        """The score of each draw, less what the risk to run out of memory in service costs."""
+        return self.score(latency_weight) - _DEATH_COST * (1.0 - self.headroom)
 
     def score_sd(self, latency_weight: float) -> Array:
         w = latency_weight
@@ -133,6 +141,7 @@ class Surrogate:
         self._fraction = usual_fraction(self.ended)
         self._taught_by = most_telling(with_halfway(self.measured, self.ended))
         self._points = encoder.features([o.flags for o in self._taught_by])
+        self._odd = np.zeros(len(self._taught_by))
         self._latency = _Output([o.latency for o in self._taught_by if o.latency])
         self._throughput = _Output([o.throughput for o in self._taught_by if o.throughput])
         self._keeps_states = keeps_states(self._taught_by)
@@ -147,7 +156,9 @@ class Surrogate:
             self._configurations = Configurations.of([triple_of(o.flags) for o in self._taught_by])
             self._room = room_seen(self._taught_by)
             self.belief = self._believed()
-            sds = self._amplitudes(self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD))
+            misfits = self._misfits(self._fit(_FIRST_TREE_SD, _FIRST_TREE_SD))
+            self._odd = odd_variances(misfits)
+            sds = self._amplitudes(misfits)
             self.posterior = self._fit(*sds)
             self._z = self.posterior.draw(self._rng.standard_normal((self._n_draws, len(NAMES))))
             costs = self._costs(self._z, self._configurations)
@@ -156,6 +167,7 @@ class Surrogate:
                 log_mean_throughput(costs, self.concurrencies, self._room),
             )
         else:
+            self._odd = odd_variances([self._about_a_mean(output) for output in self._outputs])
             sds = (_NO_PHYSICS_SD, _NO_PHYSICS_SD)
             flat = np.ones((self._n_draws, n))
             means = flat * self._latency.y.mean(), flat * self._throughput.y.mean()
@@ -206,7 +218,7 @@ class Surrogate:
         seen, points = self._taught_by, self._points
         configurations, limits = self._configurations, self._room
         blocks = [self._latency.y]
-        covariances = [_covariance(latency_sd, points, self._latency.noise)]
+        covariances = [_covariance(latency_sd, points, self._latency.noise + self._odd)]
         rows: list[tuple[int, npt.NDArray[np.intp]]] = []
         for concurrency in self.concurrencies:
             served = [served_at(o, concurrency, len(self.concurrencies)) for o in seen]
@@ -215,7 +227,8 @@ class Surrogate:
                 output = _Output([value for value in served if value])
                 rows.append((concurrency, has))
                 blocks.append(output.y)
-                covariances.append(_covariance(throughput_sd, points.at(has), output.noise))
+                noise = output.noise + self._odd[has]
+                covariances.append(_covariance(throughput_sd, points.at(has), noise))
         told = np.array([i for i, o in enumerate(seen) if o.accept_length], dtype=np.intp)
         told = told[configurations.steps[told] > 0]
         if told.size:
@@ -246,28 +259,37 @@ class Surrogate:
 
         return fit(model, np.concatenate(blocks), covariances, len(NAMES))
 
-    def _amplitudes(self, posterior: Posterior) -> tuple[float, float]:
-        """How far the physics misses each value, with its unknowns integrated out."""
-        if len(self._taught_by) < 3:
-            return _FIRST_TREE_SD, _FIRST_TREE_SD
+    def _misfits(self, posterior: Posterior) -> list[Misfit]:
+        """What the physics leaves of both values, its unknowns about the most plausible ones."""
         z = posterior.centre
         steps = np.vstack([z, z + 1e-4 * np.eye(z.size)])
         costs = self._costs(steps, self._configurations)
-        found = []
         values = (costs.log_latency(), log_mean_throughput(costs, self.concurrencies, self._room))
+        found = []
         for output, value in zip(self._outputs, values, strict=True):
             jacobian = (value[1:] - value[0]).T / 1e-4
             residual = output.y - value[0] + jacobian @ z
-            found.append(tree_amplitude(self._points, residual, output.noise, jacobian))
-        return found[0], found[1]
+            found.append(Misfit(self._points, residual, output.noise, jacobian))
+        return found
+
+    def _about_a_mean(self, output: _Output) -> Misfit:
+        unknown_mean = np.full((output.y.size, 1), _NO_PHYSICS_SD)
+        return Misfit(self._points, output.y - np.median(output.y), output.noise, unknown_mean)
+
+    def _amplitudes(self, misfits: Sequence[Misfit]) -> tuple[float, float]:
+        """How far the physics misses latency and throughput."""
+        if len(self._taught_by) < 3:
+            return _FIRST_TREE_SD, _FIRST_TREE_SD
+        latency, throughput = (misfit.amplitude(self._odd) for misfit in misfits)
+        return latency, throughput
 
     def _process(self, output: _Output, sd: float, means: Array) -> tuple[Process, Array]:
         """The process over measured and pending points, and its weights for each draw."""
         residuals = output.y[:, None] - means.T
         average = residuals.mean(axis=1)
         kernel = Kernel(sd, 0.15, np.ones(self._points.other.shape[1]))
-        kernel = fit_other(kernel, self._points, average, output.noise)
-        noise = without_outliers(kernel, self._points, average, output.noise)
+        noise = output.noise + self._odd
+        kernel = fit_other(kernel, self._points, average, noise)
         process = Process.over(kernel, self._points, noise)
         weights = process.solve(residuals)
         if not self._pending:
@@ -300,7 +322,7 @@ class Surrogate:
         ]
         memory = memory_survival(self.memory, fraction[one], triples[one, 2])[place]
         return Predictions(
-            logs[0], logs[1], sds[0], sds[1], memory * self._lives_otherwise(features),
+            logs[0], logs[1], sds[0], sds[1], memory * self._lives_otherwise(features), memory,
             np.ones(len(configurations)),
         )  # fmt: skip
 
