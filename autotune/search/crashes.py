@@ -27,16 +27,21 @@ _NEWTON_STEPS = 12
 _SLOPE_SD, _CATEGORY_SD = 3.0, 1.5
 """Prior of the log odds over the whole range of a number, and of one choice of a category."""
 _LOG_ODDS = (-3.0, 1.0)
+_FORESEEN = 0.3
+"""A memory model that gave a launch no more than this has explained its death."""
 
 
-def survival(seen: Sequence[Observation], points: Features, at: Features) -> Array:
+def survival(
+    seen: Sequence[Observation], points: Features, at: Features, unforeseen: Array
+) -> Array:
     """Probability that no death of this kind comes, shape (n_at,).
 
     Args:
         seen: launches that ended, in the order of ``points``.
+        unforeseen: probability that memory lasts there, by the model of it, shape (n,): a death
+            for want of memory where it should have lasted has a cause that this model must learn.
     """
-    physical = points.tree.shape[1] > 0
-    dead = np.array([_weight(o, physical) for o in seen])
+    dead = np.array([_weight(o, lasts) for o, lasts in zip(seen, unforeseen, strict=True)])
     if not dead.any():
         return np.ones(at.own.size)
     alike = np.exp(-0.5 * _squared(at, points))
@@ -48,13 +53,13 @@ def survival(seen: Sequence[Observation], points: Features, at: Features) -> Arr
     return np.where(refused, 0.0, 1.0 - np.minimum(risk, 1.0))
 
 
-def _weight(observation: Observation, physical: bool) -> float:
-    """How loud a death speaks; the memory model answers for its own where it has something to."""
+def _weight(observation: Observation, unforeseen: float) -> float:
+    """How loud a death speaks; the memory model answers for those that it foresees."""
     failure = observation.failure
     if observation.outcome != "failed" or failure is None:
         return 0.0
-    if failure.kind in MEMORY_KINDS and physical:
-        return 0.0
+    if failure.kind in MEMORY_KINDS:
+        return unforeseen if unforeseen > _FORESEEN else 0.0
     return 4.0 if failure.kind in _CERTAIN else 1.0
 
 

@@ -21,7 +21,7 @@ from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK, TREE_FLAGS
 
 Array = npt.NDArray[np.float64]
 
-_LENGTHS = {STEPS: 2.0, TOPK: 1.5, DRAFT: 1.2, MEMORY: 0.15}
+_LENGTHS = {STEPS: 2.0, TOPK: 1.5, DRAFT: 1.2, MEMORY: 0.5}
 """Length scales: steps; doublings of topk and of the draft; the fraction itself."""
 _LOGARITHMIC = 16.0
 """Ranges whose ends differ by so much are read on a log scale."""

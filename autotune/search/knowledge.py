@@ -173,6 +173,11 @@ class Knowledge:
         features = self.catalogue.encoder.features(configurations)
         return self.surrogate.predict(configurations, features)
 
+    @cached_property
+    def is_feasible(self) -> bool:
+        """Some configuration in hand keeps every constraint."""
+        return any(o.is_feasible for o in self.in_hand[0])
+
     # ---- where to go next ---------------------------------------------------------------------
 
     @cached_property

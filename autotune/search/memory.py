@@ -37,6 +37,9 @@ _FREE_SD_GB = 0.15
 _POOL_SD_GB = 0.4
 _MARGIN_GB = (0.45, 0.25)
 """Free after capture is not free under load: below about this much a server may die serving."""
+_STATE_LOG_GB = (-5.3, 1.4)
+"""ln GB that a draft token takes from the pool: little, but for models that keep states of every
+draft position (hybrids with linear attention), where 20 of them take gigabytes."""
 _EDGE_GB = 0.2
 
 
@@ -110,7 +113,7 @@ def learn_memory(
         graph,
         np.abs(rng.normal(*_MARGIN_GB, size=n)),
         weights,
-        np.abs(rng.normal(0.0, 0.01, size=n)),
+        np.exp(rng.normal(*_STATE_LOG_GB, size=n)),
         np.full(n, 1.0 / n),
     )
     return _weighted(model, seen)

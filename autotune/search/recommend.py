@@ -23,6 +23,8 @@ TIE = 0.004
 _CONTENDERS = 150
 _STOP_GAIN = 0.01
 _STOP_SURE = 0.8
+_HOPELESS = 0.97
+"""So sure that no configuration keeps the limits that the search gives up."""
 _MIN_MEASURED = 4
 
 
@@ -40,6 +42,8 @@ class Recommendation:
         sure_below: probability that this gain is below 1 %.
         stop: a further launch is not worth its minutes.
         n_launches: that it rests on.
+        keeps_limits: it keeps every constraint; where none does, ``sure_below`` is the probability
+            that the likeliest configuration does not either.
     """
 
     flags: Flags
@@ -50,9 +54,15 @@ class Recommendation:
     sure_below: float
     stop: bool
     n_launches: int
+    keeps_limits: bool = True
 
     def why(self) -> str:
         """The state of the search in one sentence."""
+        if not self.keeps_limits:
+            return (
+                "no launch has kept every limit, and the likeliest one left does so with "
+                f"{100 * (1 - self.sure_below):.0f} %"
+            )
         return (
             f"expected further gain {100 * self.expected_further_gain:.1f} %, "
             f"{100 * self.sure_below:.0f} % sure it is below {100 * _STOP_GAIN:.0f} %"
@@ -84,9 +94,13 @@ def recommended(known: Knowledge) -> Recommendation:
     worth = predictions.worth(known.weight).mean(axis=0)
     tied = np.flatnonzero(worth >= worth.max() - TIE)
     chosen = min(tied, key=lambda i: (simplicity(kept[i].flags), -worth[i]))
-    gain = _further_gain(known, int(chosen))
-    expected, sure = float(np.expm1(gain).mean()), float((gain < np.log1p(_STOP_GAIN)).mean())
+    if known.is_feasible:
+        gain = _further_gain(known, int(chosen))
+        expected, sure = float(np.expm1(gain).mean()), float((gain < np.log1p(_STOP_GAIN)).mean())
+    else:
+        expected, sure = float("inf"), 1.0 - _likeliest(known)
     n_measured = len(known.chosen_from)
+    enough = _STOP_SURE if known.is_feasible else _HOPELESS
     return Recommendation(
         flags=kept[chosen].flags,
         trial=kept[chosen].number,
@@ -96,9 +110,16 @@ def recommended(known: Knowledge) -> Recommendation:
         ),
         expected_further_gain=expected,
         sure_below=sure,
-        stop=n_measured >= _MIN_MEASURED and sure >= _STOP_SURE,
+        stop=n_measured >= _MIN_MEASURED and sure >= enough,
         n_launches=n_measured,
+        keeps_limits=known.is_feasible,
     )
+
+
+def _likeliest(known: Knowledge) -> float:
+    """The best chance that a configuration not in hand lives and keeps every constraint."""
+    _, predictions = known.candidates
+    return float(np.max(predictions.feasible * predictions.survival, initial=0.0))
 
 
 def _further_gain(known: Knowledge, chosen: int) -> Array:
@@ -116,6 +137,7 @@ def _further_gain(known: Knowledge, chosen: int) -> Array:
     features = known.catalogue.encoder.features(looked_at)
     means = np.column_stack([held.worth(known.weight)[:, chosen], worth[:, order]])
     values = means + known.surrogate.score_deviations(features, known.weight)
-    lives = known.rng.random((values.shape[0], order.size)) < predictions.survival[order]
+    may_be = (predictions.survival * predictions.feasible)[order]
+    lives = known.rng.random((values.shape[0], order.size)) < may_be
     best = np.where(lives, values[:, 1:], -np.inf).max(axis=1, initial=-np.inf)
     return np.asarray(np.maximum(best - values[:, 0], 0.0))

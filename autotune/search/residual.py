@@ -18,9 +18,14 @@ from scipy.optimize import minimize
 
 Array = npt.NDArray[np.float64]
 
+_WITH_TOPK = 3
+"""Columns of a tree at least: steps, topk, draft tokens."""
 _SQRT5 = np.sqrt(5.0)
 OWN_SD = 0.012
 """Effect of one configuration on ln(value): kernels chosen for exactly these shapes."""
+PATH_SD = 0.08
+"""Chains and trees run through other code (masks, kernels, scheduling): what the physics misses of
+one says little of the other."""
 _OTHER_AMPLITUDE = (-1.9, 0.9)
 _OTHER_LENGTH = (0.0, 0.9)
 ALONE = 0.7
@@ -68,7 +73,7 @@ class Kernel:
     def between(self, a: Features, b: Features) -> Array:
         """Covariances, shape (n_a, n_b)."""
         tree = _matern(_distance(a.tree, b.tree, np.ones(a.tree.shape[1])))
-        total = self.tree_sd**2 * tree
+        total = self.tree_sd**2 * tree + PATH_SD**2 * _same_path(a, b)
         if self.lengths.size:
             other = _other_between(a, b, self.lengths)
             total = total + self.other_sd**2 * other * (1.0 + 0.25 * tree)
@@ -77,7 +82,14 @@ class Kernel:
     def variance(self) -> float:
         """Of one value before anything is known."""
         other = 1.25 * self.other_sd**2 if self.lengths.size else 0.0
-        return self.tree_sd**2 + other + self.own_sd**2
+        return self.tree_sd**2 + PATH_SD**2 + other + self.own_sd**2
+
+
+def _same_path(a: Features, b: Features) -> Array:
+    """1 where both are chains or both are trees; all are alike where topk is not searched."""
+    if a.tree.shape[1] < _WITH_TOPK:
+        return np.ones((a.own.size, b.own.size))
+    return np.asarray((a.tree[:, 1] > 0)[:, None] == (b.tree[:, 1] > 0)[None, :], dtype=float)
 
 
 def _matern(distance: Array) -> Array:

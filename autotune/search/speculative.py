@@ -166,6 +166,9 @@ class SpeculativeSampler(BaseSampler):
     def _worth(self, known: Knowledge, flags: Sequence[Flags], predictions: Predictions) -> Array:
         """Of each candidate: the gain it may bring, for each minute it may take."""
         n_measured = len(known.surrogate.measured)
+        if not known.is_feasible:
+            # Nothing can be deployed yet: the likeliest to keep the limits, whatever it costs.
+            return np.asarray(predictions.feasible * predictions.survival)
         if n_measured >= _FRONT_FROM and n_measured % 2:
             gain = _front_gain(known, predictions)
         else:

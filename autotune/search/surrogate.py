@@ -15,6 +15,7 @@ import numpy.typing as npt
 from autotune.core.trial import Flags
 from autotune.search import crashes
 from autotune.search.capacity import keeps_states, room
+from autotune.search.constraints import Constraints
 from autotune.search.cost import (
     INDEX,
     NAMES,
@@ -27,7 +28,7 @@ from autotune.search.cost import (
 from autotune.search.encoding import Encoder, fractions, triple_of
 from autotune.search.halfway import with_halfway
 from autotune.search.least_squares import Posterior, fit
-from autotune.search.memory import MemoryModel, learn_memory
+from autotune.search.memory import MemoryModel, draft_of, fraction_of, learn_memory
 from autotune.search.misfit import Misfit, odd_variances
 from autotune.search.observation import MIN_LOG_SD, Measured, Observation, has_tree
 from autotune.search.residual import (
@@ -171,6 +172,11 @@ class Surrogate:
             sds = (_NO_PHYSICS_SD, _NO_PHYSICS_SD)
             flat = np.ones((self._n_draws, n))
             means = flat * self._latency.y.mean(), flat * self._throughput.y.mean()
+        self._constraints = Constraints.learn(
+            [o.violations for o in self._taught_by],
+            self._points,
+            np.column_stack([output.y for output in self._outputs]),
+        )
         away = self._away(self._points)
         self._processes = [
             self._process(output, sd, mean + sign * away)
@@ -323,7 +329,9 @@ class Surrogate:
         memory = memory_survival(self.memory, fraction[one], triples[one, 2])[place]
         return Predictions(
             logs[0], logs[1], sds[0], sds[1], memory * self._lives_otherwise(features), memory,
-            np.ones(len(configurations)),
+            self._constraints.probability(
+                features, np.column_stack([log.mean(axis=0) for log in logs])
+            ),
         )  # fmt: skip
 
     def corrections(self, features: Features) -> tuple[list[Array], list[Array]]:
@@ -375,7 +383,12 @@ class Surrogate:
 
     def _lives_otherwise(self, features: Features) -> Array:
         points = self._encoder.features([o.flags for o in self.ended])
-        return crashes.survival(self.ended, points, features)
+        lasts = np.ones(len(self.ended))
+        if points.tree.shape[1]:
+            fraction = np.array([fraction_of(o) for o in self.ended])
+            draft = np.array([draft_of(o) for o in self.ended])
+            lasts = memory_survival(self.memory, fraction, draft)
+        return crashes.survival(self.ended, points, features, lasts)
 
 
 def memory_survival(memory: MemoryModel, fraction: Array, draft: Array) -> Array:

@@ -20,7 +20,8 @@ def launched(flags: Flags, kind: FailureKind | None) -> Observation:
 def survival(name: str, seen: list[Observation], *asked: Flags) -> list[float]:
     encoder = Encoder(SPACES[name])
     points = encoder.features([o.flags for o in seen])
-    return [float(p) for p in crashes.survival(seen, points, encoder.features(asked))]
+    lasts = np.full(len(seen), 0.0 if SPACES[name].tree else 1.0)
+    return [float(p) for p in crashes.survival(seen, points, encoder.features(asked), lasts)]
 
 
 def tree(steps: int, topk: int, draft: int, fraction: float = 0.85) -> Flags:

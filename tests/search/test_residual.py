@@ -13,8 +13,6 @@ from autotune.search.residual import (
     _columns_apart,
     _other_loss,
     fit_other,
-    tree_amplitude,
-    without_outliers,
 )
 
 Array = npt.NDArray[np.float64]
@@ -50,29 +48,6 @@ def test_the_gradient_of_the_loss_is_that_of_differences() -> None:
             assert gradient[i] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-5)
 
 
-def test_errors_of_values_left_out_are_those_of_leaving_each_out() -> None:
-    at, residual, noise = points(8), RNG.normal(0, 0.1, 8), np.full(8, 0.01)
-    told = Process.over(KERNEL, at, noise).left_out(residual)
-    covariance = KERNEL.between(at, at) + np.diag(noise + 1e-8)
-    for i in range(8):
-        rest = np.delete(np.arange(8), i)
-        weight = np.linalg.solve(covariance[np.ix_(rest, rest)], covariance[rest, i])
-        variance = covariance[i, i] - weight @ covariance[rest, i]
-        error = residual[i] - weight @ residual[rest]
-        assert told[i] == pytest.approx(error / np.sqrt(variance))
-
-
-def test_an_outlier_gets_more_noise_and_the_others_keep_theirs() -> None:
-    kernel = Kernel(0.05, 0.0, np.zeros(0))
-    at = Features(RNG.normal(0, 0.3, (10, 4)), np.zeros((10, 0)), np.zeros(0, bool), np.arange(10))
-    residual, noise = RNG.normal(0, 0.01, 10), np.full(10, 0.01**2)
-    assert without_outliers(kernel, at, residual, noise) == pytest.approx(noise)
-    residual[4] = -0.5
-    mended = without_outliers(kernel, at, residual, noise)
-    assert mended[4] > 100 * noise[4]
-    assert np.argmax(mended) == 4
-
-
 def test_what_was_seen_is_known_and_what_is_far_is_not() -> None:
     at, noise = points(6), np.full(6, 1e-6)
     process, residual = Process.over(KERNEL, at, noise), RNG.normal(0, 0.1, 6)
@@ -90,12 +65,3 @@ def test_a_flag_that_matters_gets_a_shorter_length_than_one_that_does_not() -> N
     found = fit_other(Kernel(0.02, 0.15, np.ones(3)), at, effect, np.full(60, 1e-4))
     assert found.lengths[0] < 0.7 * found.lengths[1]
     assert found.other_sd > 0.05
-
-
-def test_the_amplitude_of_the_misfit_grows_with_the_misfit() -> None:
-    at, noise, none = points(20), np.full(20, 1e-4), np.zeros((20, 1))
-    misfit = RNG.normal(0, 1, 20)
-    small, large = (tree_amplitude(at, scale * misfit, noise, none) for scale in (0.01, 0.2))
-    assert small < 0.04 < large
-    explained = tree_amplitude(at, 0.2 * misfit, noise, misfit[:, None])
-    assert explained < large, "what the unknowns of the physics explain is no misfit"
