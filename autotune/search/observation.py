@@ -157,8 +157,10 @@ def _flags(
     """The flags that ran; those of the tree that the command left open, as the server chose."""
     asked = record.get("flags")
     given: Flags = asked if isinstance(asked, Mapping) and asked else trial.params
-    if not given and isinstance(trial.user_attrs.get("flags"), Mapping):
-        given = trial.user_attrs["flags"]
+    # Trials that wait for a worker, and those of other tools, have no parameters yet.
+    for elsewhere in (trial.user_attrs.get("flags"), trial.system_attrs.get("fixed_params")):
+        if not given and isinstance(elsewhere, Mapping):
+            given = elsewhere
     effective = _mapping(record, "effective")
     known = {
         name: value
@@ -198,7 +200,9 @@ def _failure(record: Mapping[str, Any], trial: FrozenTrial) -> Failure | None:
         except ValueError:
             kind = FailureKind.CRASHED
         return Failure(kind, str(told.get("stage", "")), "", "", _bound(told.get("bound")))
-    if record.get("status") == "failed" or trial.state == TrialState.FAIL:
+    # A worker that died between its record and its answer leaves FAIL beside good values.
+    is_unanswered = trial.state == TrialState.FAIL and not _mapping(record, "objectives")
+    if record.get("status") == "failed" or is_unanswered:
         return Failure(FailureKind.CRASHED, "", "", "")
     return None
 

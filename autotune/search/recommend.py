@@ -22,7 +22,8 @@ TIE = 0.004
 """Scores this close are a tie: no practical study resolves them, and the simpler flags win."""
 _CONTENDERS = 150
 _STOP_GAIN = 0.01
-_STOP_SURE = 0.8
+_STOP_SURE, _LESS_SURE = 0.85, 0.01
+"""How sure the search must be that little is left to gain; every launch after that lowers it."""
 _HOPELESS = 0.97
 """So sure that no configuration keeps the limits that the search gives up."""
 _MIN_MEASURED = 4
@@ -100,7 +101,8 @@ def recommended(known: Knowledge) -> Recommendation:
     else:
         expected, sure = float("inf"), 1.0 - _likeliest(known)
     n_measured = len(known.chosen_from)
-    enough = _STOP_SURE if known.is_feasible else _HOPELESS
+    n_after = max(0, n_measured - _MIN_MEASURED)
+    enough = max(0.5, _STOP_SURE - _LESS_SURE * n_after) if known.is_feasible else _HOPELESS
     return Recommendation(
         flags=kept[chosen].flags,
         trial=kept[chosen].number,

@@ -39,7 +39,7 @@ def test_what_the_server_refuses_never_lives(kind: FailureKind) -> None:
     same, near, far = survival(
         "speculative", [launched(died, kind)], died, tree(3, 4, 10), tree(1, 1, 2, 0.65)
     )
-    assert same == 0.0 < near < far and far > 0.9
+    assert same == 0.0 < near < far and far > 0.8
 
 
 def test_a_crash_makes_its_neighbours_suspect_and_a_success_clears_them() -> None:

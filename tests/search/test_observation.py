@@ -139,3 +139,20 @@ def test_what_ran_is_read_where_the_command_left_it_open() -> None:
     record["effective"][MEMORY] = 0.83
     found = observed(record, TrialState.COMPLETE, [1.0, 2.0], params=False)
     assert found is not None and found.flags[MEMORY] == 0.83
+
+
+def test_a_trial_that_waits_for_a_worker_is_taken() -> None:
+    study = optuna.create_study(directions=["minimize", "maximize"])
+    study.enqueue_trial(FLAGS)
+    (waiting,) = observations(study, SPACE)
+    assert waiting.outcome == "pending"
+    assert waiting.flags == FLAGS
+
+
+def test_values_on_record_count_though_the_worker_died_before_it_told_them() -> None:
+    study = optuna.create_study(directions=["minimize", "maximize"])
+    trial = study.ask(SPACE.distributions())
+    trial.set_user_attr("record", measured_record(trial.number, FLAGS))
+    study.tell(trial, state=TrialState.FAIL)
+    (told,) = observations(study, SPACE)
+    assert (told.outcome, told.flags) == ("measured", FLAGS)
