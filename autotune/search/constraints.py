@@ -50,7 +50,7 @@ class _Limit:
         columns = _columns(values)
         cross = self.process.kernel.between(at, self.process.points) + columns @ self.columns.T
         solved = self.process.solve(cross.T)
-        variance = self.process.kernel.variance() + (columns**2).sum(axis=1)
+        variance = self.process.kernel.variance(at) + (columns**2).sum(axis=1)
         variance = variance - (cross.T * solved).sum(axis=0) + _NOISE_SD**2
         expected = values @ _SLOPES + cross @ self.weights
         return np.asarray(ndtr(-expected / np.sqrt(np.maximum(variance, 1e-6))))

@@ -25,7 +25,7 @@ OWN_SD = 0.012
 """Effect of one configuration on ln(value): kernels chosen for exactly these shapes."""
 PATH_SD = 0.08
 """Chains and trees run through other code (masks, kernels, scheduling): what the physics misses of
-one says little of the other."""
+one says little of the other. Between the two, log scale."""
 _OTHER_AMPLITUDE = (-1.9, 0.9)
 _OTHER_LENGTH = (0.0, 0.9)
 ALONE = 0.7
@@ -73,23 +73,28 @@ class Kernel:
     def between(self, a: Features, b: Features) -> Array:
         """Covariances, shape (n_a, n_b)."""
         tree = _matern(_distance(a.tree, b.tree, np.ones(a.tree.shape[1])))
-        total = self.tree_sd**2 * tree + PATH_SD**2 * _same_path(a, b)
+        total = self.tree_sd**2 * tree + np.outer(_path(a), _path(b))
         if self.lengths.size:
             other = _other_between(a, b, self.lengths)
             total = total + self.other_sd**2 * other * (1.0 + 0.25 * tree)
         return np.asarray(total + self.own_sd**2 * (a.own[:, None] == b.own[None, :]))
 
-    def variance(self) -> float:
-        """Of one value before anything is known."""
+    def variance(self, at: Features) -> float:
+        """Of one value of such points before anything is known."""
         other = 1.25 * self.other_sd**2 if self.lengths.size else 0.0
-        return self.tree_sd**2 + PATH_SD**2 + other + self.own_sd**2
+        path = 0.25 * PATH_SD**2 if _has_paths(at) else 0.0
+        return self.tree_sd**2 + path + other + self.own_sd**2
 
 
-def _same_path(a: Features, b: Features) -> Array:
-    """1 where both are chains or both are trees; all are alike where topk is not searched."""
-    if a.tree.shape[1] < _WITH_TOPK:
-        return np.ones((a.own.size, b.own.size))
-    return np.asarray((a.tree[:, 1] > 0)[:, None] == (b.tree[:, 1] > 0)[None, :], dtype=float)
+def _has_paths(at: Features) -> bool:
+    return at.tree.shape[1] >= _WITH_TOPK
+
+
+def _path(at: Features) -> Array:
+    """Half of what lies between chains and trees, down for the one and up for the other."""
+    if not _has_paths(at):
+        return np.zeros(at.own.size)
+    return np.asarray(np.where(at.tree[:, 1] > 0, 0.5, -0.5) * PATH_SD)
 
 
 def _matern(distance: Array) -> Array:
@@ -174,7 +179,7 @@ class Process:
         cross = self.kernel.between(at, self.points)
         half = solve_triangular(self.factor, cross.T, lower=True)
         new = ~np.isin(at.own, self.points.own)
-        variance = self.kernel.variance() - new * self.kernel.own_sd**2 - (half**2).sum(0)
+        variance = self.kernel.variance(at) - new * self.kernel.own_sd**2 - (half**2).sum(0)
         return cross, np.maximum(variance, 1e-8)
 
     def draws(self, at: Features, normals: Array) -> Array:

@@ -32,7 +32,7 @@ def test_the_kernel_is_a_covariance() -> None:
     covariance = KERNEL.between(at, at)
     assert covariance == pytest.approx(covariance.T)
     assert np.linalg.eigvalsh(covariance).min() > 0
-    assert np.diag(covariance) == pytest.approx(KERNEL.variance())
+    assert np.diag(covariance) == pytest.approx(KERNEL.variance(at))
 
 
 def test_the_gradient_of_the_loss_is_that_of_differences() -> None:
@@ -56,7 +56,7 @@ def test_what_was_seen_is_known_and_what_is_far_is_not() -> None:
     assert (variance < 1e-5).all()
     far = replace(at, tree=at.tree + 50, other=at.other + 9, own=at.own + 100)
     _, unknown = process.weights(far)
-    assert (unknown > 0.5 * (KERNEL.variance() - KERNEL.own_sd**2)).all()
+    assert (unknown > 0.5 * (KERNEL.variance(at) - KERNEL.own_sd**2)).all()
 
 
 def test_a_flag_that_matters_gets_a_shorter_length_than_one_that_does_not() -> None:
