@@ -14,14 +14,10 @@ from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags
 from autotune.errors import SpaceError
 from autotune.explain.document import Figure
-from autotune.search import crashes
 from autotune.search.cost import Costs, Room
-from autotune.search.encoding import fractions, triple_of
 from autotune.search.knowledge import Knowledge
-from autotune.search.memory import USUAL_FRACTION
 from autotune.search.observation import Observation, observations
 from autotune.search.recommend import TIE
-from autotune.search.surrogate import memory_survival
 from autotune.search.teaching import room_seen
 from autotune.search.warm import earlier_knowledge
 from autotune.space import SearchSpace
@@ -122,13 +118,9 @@ class Learned:
 
     def survival(self, flags: Flags) -> float:
         """Probability of a launch that ends well."""
-        known, surrogate = [self._canonical(flags)], self._surrogate
-        encoder = self._knowledge.catalogue.encoder
-        draft = np.array([float(triple_of(known[0])[2])])
-        lives = memory_survival(surrogate.memory, fractions(known, USUAL_FRACTION), draft)
-        ended = surrogate.ended
-        points = encoder.features([o.flags for o in ended])
-        return float(lives[0] * crashes.survival(ended, points, encoder.features(known))[0])
+        known = [self._canonical(flags)]
+        features = self._knowledge.catalogue.encoder.features(known)
+        return float(self._surrogate.predict(known, features).survival[0])
 
     def cycle(self, flags: Flags, n_running: float) -> Shares:
         """What a decode cycle of ``n_running`` requests goes into."""

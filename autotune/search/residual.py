@@ -87,7 +87,7 @@ class Kernel:
 
 
 def _has_paths(at: Features) -> bool:
-    return at.tree.shape[1] >= _WITH_TOPK
+    return bool(at.tree.shape[1] >= _WITH_TOPK)
 
 
 def _path(at: Features) -> Array:
