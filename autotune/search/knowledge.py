@@ -13,10 +13,11 @@ from autotune.core.objective import Objective
 from autotune.core.ranking import FlagKey, flag_key
 from autotune.core.trial import Flags
 from autotune.search.encoding import Encoder, Pool, fractions, neighbours, triple_of
-from autotune.search.memory import USUAL_FRACTION
+from autotune.search.memory import USUAL_FRACTION, memory_survival
 from autotune.search.observation import Observation
+from autotune.search.predictions import Predictions
 from autotune.search.residual import Features
-from autotune.search.surrogate import Predictions, Surrogate, memory_survival
+from autotune.search.surrogate import Surrogate
 from autotune.search.warm import EarlierKnowledge
 from autotune.space import SearchSpace
 from autotune.space.rules import MEMORY

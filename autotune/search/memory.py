@@ -196,3 +196,9 @@ def _weighted(model: MemoryModel, seen: Iterable[Observation]) -> MemoryModel:
         model.weights_draft_gb,
         weight / weight.sum(),
     )
+
+
+def memory_survival(memory: MemoryModel, fraction: Array, draft: Array) -> Array:
+    """``memory.survival`` of many configurations, each pair computed once."""
+    pairs, place = np.unique(np.column_stack([fraction, draft]), axis=0, return_inverse=True)
+    return memory.survival(pairs[:, 0], pairs[:, 1])[place.reshape(-1)]

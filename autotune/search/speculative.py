@@ -23,9 +23,15 @@ from autotune.search.acquisition import (
     value_of_replicate,
 )
 from autotune.search.knowledge import Knowledge
-from autotune.search.memory import MEMORY_KINDS, USUAL_FRACTION, learn_memory
+from autotune.search.memory import (
+    MEMORY_KINDS,
+    USUAL_FRACTION,
+    learn_memory,
+    memory_survival,
+)
 from autotune.search.observation import Observation, observations
-from autotune.search.surrogate import LAUNCH_SD, Predictions, memory_survival
+from autotune.search.predictions import Predictions
+from autotune.search.surrogate import LAUNCH_SD
 from autotune.search.warm import earlier_knowledge, first_launches, warm_start_of
 from autotune.space import SearchSpace
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK

@@ -7,7 +7,6 @@ not live. Predictions are draws: each is one way in which the unknowns may stand
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +27,16 @@ from autotune.search.cost import (
 from autotune.search.encoding import Encoder, fractions, triple_of
 from autotune.search.halfway import with_halfway
 from autotune.search.least_squares import Posterior, fit
-from autotune.search.memory import MemoryModel, draft_of, fraction_of, learn_memory
+from autotune.search.memory import (
+    MemoryModel,
+    draft_of,
+    fraction_of,
+    learn_memory,
+    memory_survival,
+)
 from autotune.search.misfit import Misfit, odd_variances
 from autotune.search.observation import MIN_LOG_SD, Measured, Observation, has_tree
+from autotune.search.predictions import Predictions
 from autotune.search.residual import (
     Features,
     Kernel,
@@ -54,48 +60,10 @@ _FIRST_TREE_SD = 0.06
 _ACCEPT_SD = 0.03
 _TTFT_SD = 0.3
 _NO_PHYSICS_SD = 0.3
-_DEATH_COST = 0.5
-"""Score that is given for a server that does not run out of memory some day."""
 _CARE = 0.05
 """By how much (log scale) a value is expected to be worse with every other flag changed."""
 _WORSE = (1.0, -1.0)
 """Which way is worse: more latency, less throughput."""
-
-
-@dataclass(frozen=True, slots=True)
-class Predictions:
-    """Of configurations; draws have the shape (draws, configurations).
-
-    Attributes:
-        log_latency, log_throughput: means given the unknowns of each draw.
-        latency_sd, throughput_sd: of the Gaussian process around each draw, shape (n,).
-        survival: probability of a launch that ends well, shape (n,).
-        headroom: probability that memory lasts under load, shape (n,): part of ``survival``, and
-            what is left to fear of a launch that ended well.
-        feasible: probability that every constraint is kept, shape (n,).
-    """
-
-    log_latency: Array
-    log_throughput: Array
-    latency_sd: Array
-    throughput_sd: Array
-    survival: Array
-    headroom: Array
-    feasible: Array
-
-    def score(self, latency_weight: float) -> Array:
-        """``-w ln latency + (1 - w) ln throughput`` of each draw."""
-        w = latency_weight
-        return np.asarray((1.0 - w) * self.log_throughput - w * self.log_latency)
-
-    def worth(self, latency_weight: float) -> Array:
-        """The score of each draw, less what the risk to run out of memory in service costs."""
-        return self.score(latency_weight) - _DEATH_COST * (1.0 - self.headroom)
-
-    def score_sd(self, latency_weight: float) -> Array:
-        w = latency_weight
-        spread = (w * self.latency_sd) ** 2 + ((1.0 - w) * self.throughput_sd) ** 2
-        return np.asarray(np.sqrt(spread))
 
 
 class _Output:
@@ -389,12 +357,6 @@ class Surrogate:
             draft = np.array([draft_of(o) for o in self.ended])
             lasts = memory_survival(self.memory, fraction, draft)
         return crashes.survival(self.ended, points, features, lasts)
-
-
-def memory_survival(memory: MemoryModel, fraction: Array, draft: Array) -> Array:
-    """``memory.survival`` of many configurations, each pair computed once."""
-    pairs, place = np.unique(np.column_stack([fraction, draft]), axis=0, return_inverse=True)
-    return memory.survival(pairs[:, 0], pairs[:, 1])[place.reshape(-1)]
 
 
 def _covariance(sd: float, points: Features, noise: Array) -> Array:
