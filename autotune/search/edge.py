@@ -36,6 +36,7 @@ Ranges = dict[str, tuple[float, float]]
 _LIVES = 0.5
 _LESS_MEMORY = 0.03
 _A_LITTLE = 1e-9
+_DEAD = -10.0
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +45,9 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         side: the end of the range.
         beyond: where the model expects most outside; None: no server runs anything there.
-        gain_frac: expected of the best configuration out there over the recommended one, both by
-            the model; below 0 it is worse.
+        gain_frac: expected of the best configuration with that value over the recommended one,
+            both by the model; below 0 it is worse. Each way in which the unknowns may stand has a
+            best configuration of its own, which further launches would find.
     """
 
     flag: str
@@ -205,7 +207,7 @@ def _beyond(
     keys = [flag_key(o.flags) for o in kept]
     if flag_key(flags) not in keys:
         return None
-    own = held.score(known.weight).mean(axis=0)[keys.index(flag_key(flags))]
+    own = held.score(known.weight)[:, keys.index(flag_key(flags))]
     far = _farthest(flag, parameter)
     wide = space.reaching(_with_room(space, *far) if flag == STEPS else {flag: far})
     sign = 1.0 if side == "most" else -1.0
@@ -217,12 +219,13 @@ def _beyond(
     if not outside:
         return Edge(flag=flag, value=at, side=side, beyond=None, gain_frac=0.0)
     predictions = known.surrogate.predict(outside, known.catalogue.encoder.features(outside))
-    means = predictions.score(known.weight).mean(axis=0) - own
-    means = np.where(predictions.survival >= _LIVES, means, -np.inf)
-    best = int(np.argmax(means))
+    more = predictions.score(known.weight) - own[:, None]
+    more = np.where(predictions.survival >= _LIVES, more, _DEAD)
+    values = np.array([float(moved[flag]) for moved in outside])
+    expected = {v: more[:, values == v].max(axis=1).mean() for v in np.unique(values).tolist()}
+    best = max(expected, key=lambda value: (expected[value], -abs(value - at)))
     return Edge(
-        flag=flag, value=at, side=side, beyond=float(outside[best][flag]),
-        gain_frac=float(np.expm1(means[best])),
+        flag=flag, value=at, side=side, beyond=best, gain_frac=float(np.expm1(expected[best]))
     )  # fmt: skip
 
 
