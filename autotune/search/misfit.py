@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -60,23 +61,26 @@ class Misfit:
 
     def log_evidences(self, extra: Array) -> Array:
         """Of each amplitude, its prior included."""
-        spread = self.explained @ self.explained.T + np.diag(self.noise + extra + 1e-8)
+        spread = np.diag(self.noise + extra + 1e-8)
         scores = []
-        for amplitude in _AMPLITUDES:
+        for amplitude, between in zip(_AMPLITUDES, self._covariances, strict=True):
             off = (np.log(amplitude) - _AMPLITUDE_PRIOR[0]) / _AMPLITUDE_PRIOR[1]
-            scores.append(_evidence(spread + self._between(amplitude), self.residual))
-            scores[-1] -= 0.5 * off**2
+            scores.append(_evidence(spread + between, self.residual) - 0.5 * off**2)
         return np.array(scores)
 
     def surprise(self, extra: Array) -> Array:
         """Squared standardised error of predicting each value from all the others."""
-        covariance = self.explained @ self.explained.T + np.diag(self.noise + extra + 1e-8)
-        inverse = np.linalg.inv(covariance + self._between(self.amplitude(extra)))
+        covariance = self._between(self.amplitude(extra)) + np.diag(self.noise + extra + 1e-8)
+        inverse = np.linalg.inv(covariance)
         return np.asarray((inverse @ self.residual) ** 2 / np.diag(inverse))
+
+    @cached_property
+    def _covariances(self) -> list[Array]:
+        return [self._between(amplitude) for amplitude in _AMPLITUDES]
 
     def _between(self, amplitude: float) -> Array:
         kernel = Kernel(amplitude, _OTHERS_SHARE * amplitude, np.ones(self.points.other.shape[1]))
-        return kernel.between(self.points, self.points)
+        return kernel.between(self.points, self.points) + self.explained @ self.explained.T
 
 
 def odd_variances(misfits: Sequence[Misfit]) -> Array:

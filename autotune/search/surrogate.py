@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from autotune.core.trial import Flags
 from autotune.search import crashes
+from autotune.search.acceptance import Triple
 from autotune.search.capacity import keeps_states, room
 from autotune.search.constraints import Constraints
 from autotune.search.cost import (
@@ -279,22 +280,18 @@ class Surrogate:
 
     def predict(self, configurations: Sequence[Flags], features: Features) -> Predictions:
         """Of legal configurations; ``features`` are theirs, from the same encoder."""
-        triples = np.array([triple_of(f) for f in configurations], dtype=np.float64).reshape(-1, 3)
+        triples = [triple_of(flags) for flags in configurations]
+        draft = np.array([triple[2] for triple in triples], dtype=np.float64)
         fraction = fractions(configurations, self._fraction)
-        # What only differs in other flags is alike to the physics, and computed once.
-        _, one, place = np.unique(
-            np.column_stack([triples, fraction]),
-            axis=0, return_index=True, return_inverse=True,
-        )  # fmt: skip
-        means = self._means([configurations[i] for i in one])
+        one, place = _alike(triples, fraction, features)
+        means = self._means([triples[i] for i in one], fraction[one])
         away = self._away(features)
         added, sds = self.corrections(features)
-        place = place.reshape(-1)
         logs = [
             mean[:, place] + sign * away + more
             for sign, mean, more in zip(_WORSE, means, added, strict=True)
         ]
-        memory = memory_survival(self.memory, fraction[one], triples[one, 2])[place]
+        memory = memory_survival(self.memory, fraction[one], draft[one])[place]
         return Predictions(
             logs[0], logs[1], sds[0], sds[1], memory * self._lives_otherwise(features), memory,
             self._constraints.probability(
@@ -323,12 +320,12 @@ class Surrogate:
         )
         return (1.0 - latency_weight) * throughput - latency_weight * latency
 
-    def _means(self, configurations: Sequence[Flags]) -> tuple[Array, Array]:
+    def _means(self, triples: Sequence[Triple], fraction: Array) -> tuple[Array, Array]:
         if not self.is_physical:
-            flat = np.ones((self._n_draws, len(configurations)))
+            flat = np.ones((self._n_draws, len(triples)))
             return flat * self._latency.y.mean(), flat * self._throughput.y.mean()
-        limits = self.room(configurations)
-        costs = self.costs(configurations)
+        limits = self._room_at(triples, fraction)
+        costs = self._costs(self._z, Configurations.of(triples))
         return costs.log_latency(), log_mean_throughput(costs, self.concurrencies, limits)
 
     def costs(self, configurations: Sequence[Flags], accept_shift: float = 0.0) -> Costs:
@@ -345,8 +342,11 @@ class Surrogate:
 
     def room(self, configurations: Sequence[Flags]) -> Room:
         """Draws of how many requests and KV tokens configurations hold."""
-        draft = np.array([triple_of(flags)[2] for flags in configurations], dtype=np.float64)
-        fraction = fractions(configurations, self._fraction)
+        triples = [triple_of(flags) for flags in configurations]
+        return self._room_at(triples, fractions(configurations, self._fraction))
+
+    def _room_at(self, triples: Sequence[Triple], fraction: Array) -> Room:
+        draft = np.array([triple[2] for triple in triples], dtype=np.float64)
         return room(self.ended, self.memory, fraction, draft, self._rng, self._n_draws)
 
     def _lives_otherwise(self, features: Features) -> Array:
@@ -357,6 +357,21 @@ class Surrogate:
             draft = np.array([draft_of(o) for o in self.ended])
             lasts = memory_survival(self.memory, fraction, draft)
         return crashes.survival(self.ended, points, features, lasts)
+
+
+def _alike(
+    triples: Sequence[Triple], fraction: Array, features: Features
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """One configuration of each that the physics cannot tell apart, and for each which one.
+
+    Only other flags make twins: without them nothing is looked for.
+    """
+    if not features.other.shape[1] or not triples:
+        every = np.arange(len(triples))
+        return every, every
+    columns = np.column_stack([np.array(triples, dtype=np.float64), fraction])
+    _, one, place = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    return one, place.reshape(-1)
 
 
 def _covariance(sd: float, points: Features, noise: Array) -> Array:
