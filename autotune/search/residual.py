@@ -23,7 +23,7 @@ _WITH_TOPK = 3
 _SQRT5 = np.sqrt(5.0)
 OWN_SD = 0.012
 """Effect of one configuration on ln(value): kernels chosen for exactly these shapes."""
-PATH_SD = 0.12
+PATH_SD = 0.08
 """Chains and trees run through other code (masks, kernels, scheduling): what the physics misses of
 one says little of the other. Between the two, log scale."""
 _OTHER_AMPLITUDE = (-1.9, 0.9)

@@ -29,7 +29,7 @@ from autotune.search.memory import (
     learn_memory,
     memory_survival,
 )
-from autotune.search.observation import Observation, observations
+from autotune.search.observation import Observation, has_tree, observations
 from autotune.search.predictions import Predictions
 from autotune.search.surrogate import LAUNCH_SD
 from autotune.search.warm import earlier_knowledge, first_launches, warm_start_of
@@ -45,6 +45,8 @@ _NOISE = 0.02
 _FRONT_FROM = 5
 """Measured configurations after which every second launch serves the front."""
 _REFERENCE = 0.1
+_BOTH_PATHS_BY = 2
+"""Measured configurations after which a chain and a tree must have been launched."""
 
 
 class SpeculativeSampler(BaseSampler):
@@ -111,7 +113,8 @@ class SpeculativeSampler(BaseSampler):
         flags, predictions = known.candidates
         if not flags:
             return dict(self._least_launched(known))
-        return dict(flags[int(np.argmax(self._worth(known, flags, predictions)))])
+        worth = self._worth(known, flags, predictions)
+        return dict(flags[int(np.argmax(np.where(_due(known, flags), worth, -np.inf)))])
 
     def _asked_first(
         self, study: Study, seen: Sequence[Observation]
@@ -198,6 +201,20 @@ class SpeculativeSampler(BaseSampler):
         if not inside:
             return next(self._space.configurations())
         return kept[min(inside, key=lambda i: (launches[i], -means[i]))].flags
+
+
+def _due(known: Knowledge, flags: Sequence[Flags]) -> npt.NDArray[np.bool_]:
+    """Which candidates may be launched next: all, but chains alone after trees alone, or trees.
+
+    Chains and trees run through other code. Where the physics are wrong of one of them, nothing
+    that is launched of the other shows it, so that both are looked at early.
+    """
+    everything = np.ones(len(flags), dtype=bool)
+    launched = {int(o.flags[TOPK]) > 1 for o in known.seen if has_tree(o.flags)}
+    if len(known.chosen_from) < _BOTH_PATHS_BY or len(launched) != 1:
+        return everything
+    other = np.array([has_tree(f) and (int(f[TOPK]) > 1) not in launched for f in flags])
+    return other if other.any() else everything
 
 
 def _score_gain(known: Knowledge, flags: Sequence[Flags], predictions: Predictions) -> Array:
