@@ -24,6 +24,8 @@ _CONTENDERS = 150
 _STOP_GAIN = 0.01
 _STOP_SURE, _LESS_SURE = 0.85, 0.01
 """How sure the search must be that little is left to gain; every launch after that lowers it."""
+_DOUBT = 1.5
+"""By how much the process is taken to be wider than it says: its own shape is a guess."""
 _HOPELESS = 0.97
 """So sure that no configuration keeps the limits that the search gives up."""
 _MIN_MEASURED = 4
@@ -138,7 +140,7 @@ def _further_gain(known: Knowledge, chosen: int) -> Array:
     looked_at = [kept[chosen].flags, *(flags[i] for i in order)]
     features = known.catalogue.encoder.features(looked_at)
     means = np.column_stack([held.worth(known.weight)[:, chosen], worth[:, order]])
-    values = means + known.surrogate.score_deviations(features, known.weight)
+    values = means + _DOUBT * known.surrogate.score_deviations(features, known.weight)
     may_be = (predictions.survival * predictions.feasible)[order]
     lives = known.rng.random((values.shape[0], order.size)) < may_be
     best = np.where(lives, values[:, 1:], -np.inf).max(axis=1, initial=-np.inf)
