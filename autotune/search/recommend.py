@@ -22,7 +22,7 @@ TIE = 0.004
 """Scores this close are a tie: no practical study resolves them, and the simpler flags win."""
 _CONTENDERS = 150
 _STOP_GAIN = 0.01
-_STOP_SURE, _LESS_SURE = 0.85, 0.01
+_STOP_SURE, _LESS_SURE = 0.7, 0.01
 """How sure the search must be that little is left to gain; every launch after that lowers it."""
 _DOUBT = 1.5
 """By how much the process is taken to be wider than it says: its own shape is a guess."""
