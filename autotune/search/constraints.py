@@ -43,24 +43,24 @@ class _Limit:
         covariance += _NOISE_SD**2 * np.eye(violations.size)
         factor = np.asarray(np.linalg.cholesky(covariance))
         process = Process(kernel, points, factor)
-        left = _squeezed(violations) - values @ _SLOPES
+        left = squeezed(violations) - values @ _SLOPES
         return cls(process, columns, process.solve(left))
 
-    def probability(self, at: Features, values: Array) -> Array:
+    def expected(self, at: Features, values: Array) -> tuple[Array, Array]:
+        """How far configurations are off (squeezed), and its standard deviation; shapes (n,)."""
         columns = _columns(values)
         cross = self.process.kernel.between(at, self.process.points) + columns @ self.columns.T
         solved = self.process.solve(cross.T)
         variance = self.process.kernel.variance(at) + (columns**2).sum(axis=1)
         variance = variance - (cross.T * solved).sum(axis=0) + _NOISE_SD**2
-        expected = values @ _SLOPES + cross @ self.weights
-        return np.asarray(ndtr(-expected / np.sqrt(np.maximum(variance, 1e-6))))
+        return values @ _SLOPES + cross @ self.weights, np.sqrt(np.maximum(variance, 1e-6))
 
 
 @dataclass(frozen=True)
 class Constraints:
     """All of them; each is taken to be kept or not by itself."""
 
-    limits: tuple[_Limit, ...]
+    limits: Mapping[str, _Limit]
     centre: Array
 
     @classmethod
@@ -74,12 +74,12 @@ class Constraints:
                 most 0: kept. A launch may lack some.
             values: ln latency and ln throughput, shape (n, 2).
         """
-        centre, limits = values.mean(axis=0), []
+        centre, limits = values.mean(axis=0), dict[str, _Limit]()
         for name in sorted({name for told in violations for name in told}):
             has = np.array([i for i, told in enumerate(violations) if name in told], dtype=np.intp)
             off = np.array([violations[i][name] for i in has])
-            limits.append(_Limit.learn(off, points.at(has), values[has] - centre))
-        return cls(tuple(limits), centre)
+            limits[name] = _Limit.learn(off, points.at(has), values[has] - centre)
+        return cls(limits, centre)
 
     def probability(self, at: Features, values: Array) -> Array:
         """That every limit is kept, shape (n,).
@@ -88,9 +88,27 @@ class Constraints:
             values: expected ln latency and ln throughput, shape (n, 2).
         """
         kept = np.ones(at.own.size)
-        for limit in self.limits:
-            kept = kept * limit.probability(at, values - self.centre)
+        for limit in self.limits.values():
+            off, sd = limit.expected(at, values - self.centre)
+            kept = kept * ndtr(-off / sd)
         return kept
+
+    def progress(self, at: Features, values: Array, so_far: Mapping[str, float]) -> Array:
+        """By how much violations are expected to shrink, down to none, shape (n,).
+
+        To reach a limit counts twice as much as to come as close to it. Where hardly anything is likely to keep a limit, the likeliest is what is known least; what
+        leads there is what comes closer.
+
+        Args:
+            so_far: the violations of the configuration that came closest.
+        """
+        gained = np.zeros(at.own.size)
+        for name, limit in self.limits.items():
+            off, sd = limit.expected(at, values - self.centre)
+            least = max(0.0, float(squeezed(np.array(so_far.get(name, 1.0)))))
+            gained = gained + _below(off, sd, least) - _below(off, sd, 0.0)
+            gained = gained + least * ndtr(-off / sd)
+        return gained
 
 
 def _columns(values: Array) -> Array:
@@ -99,6 +117,12 @@ def _columns(values: Array) -> Array:
     return np.hstack([level, _SLOPE_SD * values])
 
 
-def _squeezed(violations: Array) -> Array:
+def _below(mean: Array, sd: Array, level: float) -> Array:
+    """Expected amount by which a normal variable lies below a level."""
+    z = (level - mean) / sd
+    return np.asarray((level - mean) * ndtr(z) + sd * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
+
+
+def squeezed(violations: Array) -> Array:
     """Far off is far off: a tenfold latency must not bend what is learned near the limit."""
     return np.asarray(np.sign(violations) * np.log1p(np.abs(violations)))

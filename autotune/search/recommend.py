@@ -81,7 +81,7 @@ def recommend(
     """The configuration to deploy after the launches of a study so far.
 
     Only configurations that were measured are recommended, by their posterior value, and among
-    those the ones that keep every constraint where there are any.
+    those the ones that keep every constraint; where none does, the one that comes closest.
     """
     seen = observations(study, space)
     if not any(o.outcome == "measured" for o in seen):
@@ -96,11 +96,12 @@ def recommended(known: Knowledge) -> Recommendation:
     scores = predictions.score(known.weight)
     worth = predictions.worth(known.weight).mean(axis=0)
     tied = np.flatnonzero(worth >= worth.max() - TIE)
-    chosen = min(tied, key=lambda i: (simplicity(kept[i].flags), -worth[i]))
+    chosen = int(min(tied, key=lambda i: (simplicity(kept[i].flags), -worth[i])))
     if known.is_feasible:
-        gain = _further_gain(known, int(chosen))
+        gain = _further_gain(known, chosen)
         expected, sure = float(np.expm1(gain).mean()), float((gain < np.log1p(_STOP_GAIN)).mean())
     else:
+        chosen = next(i for i, o in enumerate(kept) if o is known.closest)
         expected, sure = float("inf"), 1.0 - _likeliest(known)
     n_measured = len(known.chosen_from)
     n_after = max(0, n_measured - _MIN_MEASURED)

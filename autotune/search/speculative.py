@@ -176,8 +176,10 @@ class SpeculativeSampler(BaseSampler):
         """Of each candidate: the gain it may bring, for each minute it may take."""
         n_measured = len(known.surrogate.measured)
         if not known.is_feasible:
-            # Nothing can be deployed yet: the likeliest to keep the limits, whatever it costs.
-            return np.asarray(predictions.feasible * predictions.survival)
+            # Nothing can be deployed yet: what comes closest to the limits, whatever it costs.
+            features = known.catalogue.encoder.features(flags)
+            closer = known.surrogate.progress(features, predictions, known.closest.violations)
+            return np.asarray(closer * predictions.survival)
         if n_measured >= _FRONT_FROM and n_measured % 2:
             gain = _front_gain(known, predictions)
         else:

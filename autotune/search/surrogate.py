@@ -6,7 +6,7 @@ not live. Predictions are draws: each is one way in which the unknowns may stand
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -298,6 +298,18 @@ class Surrogate:
                 features, np.column_stack([log.mean(axis=0) for log in logs])
             ),
         )  # fmt: skip
+
+    def progress(
+        self, features: Features, predictions: Predictions, so_far: Mapping[str, float]
+    ) -> Array:
+        """How much closer to the constraints configurations are expected to come, shape (n,).
+
+        Args:
+            predictions: of these configurations.
+            so_far: the violations of the one that came closest.
+        """
+        logs = (predictions.log_latency.mean(axis=0), predictions.log_throughput.mean(axis=0))
+        return self._constraints.progress(features, np.column_stack(logs), so_far)
 
     def corrections(self, features: Features) -> tuple[list[Array], list[Array]]:
         """What the processes add to the physics of ln latency and ln throughput, and their sd.

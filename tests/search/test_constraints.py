@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from optuna.trial import TrialState
 
 from autotune.core.objective import objective_named
-from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags
 from autotune.search import SpeculativeSampler, recommend
 from autotune.search.constraints import Constraints
@@ -30,7 +29,7 @@ def at(values: list[float]) -> Features:
     return Features(tree, np.zeros((len(values), 0)), np.zeros(0, bool), np.arange(len(values)))
 
 
-def learned(violations: list[Mapping[str, float]], latency: list[float]) -> Constraints:
+def learned(violations: Sequence[Mapping[str, float]], latency: list[float]) -> Constraints:
     values = np.column_stack([latency, np.zeros(len(latency))])
     return Constraints.learn(violations, at(latency), values)
 
@@ -69,9 +68,27 @@ def test_whatever_launches_tell_the_answer_is_a_probability(
     violations: list[dict[str, float]], seed: int
 ) -> None:
     latency = np.random.default_rng(seed).normal(0, 1, len(violations)).tolist()
-    constraints = learned(list(violations), latency)
+    constraints = learned(violations, latency)
     found = constraints.probability(at([0.0, 3.0]), np.array([[0.0, 0.0], [3.0, -3.0]]))
     assert ((found >= 0) & (found <= 1)).all()
+
+
+@given(st.integers(0, 99))
+def test_progress_is_never_negative_and_none_where_the_limit_is_kept(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    violations = [{"a": float(v)} for v in rng.normal(0.3, 0.3, 4)]
+    constraints = learned(violations, rng.normal(0, 0.5, 4).tolist())
+    asked = (at([0.0, 2.0, 9.0]), rng.normal(0, 0.5, (3, 2)))
+    assert (constraints.progress(*asked, {"a": 0.4}) >= -1e-12).all()
+    assert constraints.progress(*asked, {"a": -0.2}) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_what_comes_closer_to_a_far_limit_is_worth_more_than_what_is_known_least() -> None:
+    constraints = learned([{"a": 0.6}], [0.0])
+    closer, unknown = constraints.progress(
+        at([1.0, 9.0]), np.array([[-0.2, 0.0], [0.3, -1.0]]), {"a": 0.6}
+    )
+    assert closer > unknown
 
 
 def with_limit(number: int, flags: Flags, most_s: float) -> dict[str, Any]:
@@ -111,13 +128,16 @@ def test_a_search_finds_what_keeps_a_limit_that_few_configurations_keep() -> Non
 def test_where_no_launch_keeps_the_limits_the_search_says_so_and_goes_on() -> None:
     study = new_study(SpeculativeSampler(SPACE, AGENTIC, seed=0))
     for steps in (1, 2, 3, 4, 5):
-        flags = {**next(SPACE.configurations()), STEPS: steps}
-        flags = SPACE.nearest_legal(flags)
+        flags = SPACE.nearest_legal({**next(SPACE.configurations()), STEPS: steps})
         trial = study.ask(SPACE.distributions())
-        trial.set_user_attr("record", with_limit(trial.number, flags, values_of(flags)[0] / 1.1))
+        most_s = values_of(flags)[0] / (1.1 + 0.1 * abs(steps - 3))
+        trial.set_user_attr("record", with_limit(trial.number, flags, most_s))
         study.tell(trial, values_of(flags))
     found = recommend(study, SPACE, AGENTIC)
     assert not found.keeps_limits
     assert not found.stop
     assert "no launch has kept every limit" in found.why()
-    assert found.flags and flag_key(found.flags)
+    closest = min(
+        study.trials, key=lambda t: t.user_attrs["record"]["constraints"]["turn_latency_s@1"]
+    )
+    assert found.trial == closest.number
