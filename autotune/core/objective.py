@@ -220,6 +220,14 @@ def request_limits(texts: Iterable[str]) -> Mapping[str, float]:
     return limits
 
 
+def broken_for_good(slos: Iterable[Slo], phases: Iterable[Phase]) -> Mapping[str, float]:
+    """Violations above 0 that the phases still to come cannot mend."""
+    phases = list(phases)
+    measured = {None, *(phase.concurrency for phase in phases)}
+    over = {slo.text: slo.violation(phases) for slo in slos if slo.concurrency in measured}
+    return {text: violation for text, violation in over.items() if violation > 0}
+
+
 def violations(slos: Iterable[Slo], phases: Iterable[Phase]) -> Mapping[str, float]:
     """Violation of each SLO by its text; > 0 is infeasible (Optuna's sign)."""
     phases = list(phases)

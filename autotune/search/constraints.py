@@ -23,7 +23,7 @@ _SLOPES, _SLOPE_SD = np.array([0.7, -0.6]), 0.6
 """What is worse for latency or throughput is usually worse for a metric of theirs, by up to as
 much: of ln latency and ln throughput."""
 _TREE_SD, _OTHER_SD = 0.08, 0.15
-_NOISE_SD = 0.04
+NOISE_SD = 0.04
 """Of a percentile that was measured once, relative to it."""
 
 
@@ -40,7 +40,7 @@ class _Limit:
         kernel = Kernel(_TREE_SD, _OTHER_SD, np.ones(points.other.shape[1]))
         columns = _columns(values)
         covariance = kernel.between(points, points) + columns @ columns.T
-        covariance += _NOISE_SD**2 * np.eye(violations.size)
+        covariance += NOISE_SD**2 * np.eye(violations.size)
         factor = np.asarray(np.linalg.cholesky(covariance))
         process = Process(kernel, points, factor)
         left = squeezed(violations) - values @ _SLOPES
@@ -52,7 +52,7 @@ class _Limit:
         cross = self.process.kernel.between(at, self.process.points) + columns @ self.columns.T
         solved = self.process.solve(cross.T)
         variance = self.process.kernel.variance(at) + (columns**2).sum(axis=1)
-        variance = variance - (cross.T * solved).sum(axis=0) + _NOISE_SD**2
+        variance = variance - (cross.T * solved).sum(axis=0) + NOISE_SD**2
         return values @ _SLOPES + cross @ self.weights, np.sqrt(np.maximum(variance, 1e-6))
 
 
@@ -96,8 +96,9 @@ class Constraints:
     def progress(self, at: Features, values: Array, so_far: Mapping[str, float]) -> Array:
         """By how much violations are expected to shrink, down to none, shape (n,).
 
-        To reach a limit counts twice as much as to come as close to it. Where hardly anything is likely to keep a limit, the likeliest is what is known least; what
-        leads there is what comes closer.
+        To reach a limit counts twice as much as to come as close to it. Where hardly anything is
+        likely to keep a limit, the likeliest is what is known least; what leads there is what comes
+        closer.
 
         Args:
             so_far: the violations of the configuration that came closest.

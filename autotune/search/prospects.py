@@ -19,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from optuna.study import Study
 from optuna.trial import TrialState, create_trial
+from scipy.special import ndtr
 
 from autotune.core.objective import Objective
 from autotune.core.ranking import flag_key
 from autotune.search.acquisition import expected_hypervolume_improvement, hypervolume
+from autotune.search.constraints import NOISE_SD, squeezed
 from autotune.search.knowledge import Knowledge
 from autotune.search.observation import Observation, observations, observe
 from autotune.search.recommend import TIE
@@ -47,10 +49,11 @@ class Prospects:
     """Of a launch whose first phase is measured.
 
     Attributes:
-        best: probability that it would be recommended, ties with what is recommended included.
+        best: probability that it would be recommended, ties with what is recommended included; what
+            breaks a constraint beyond doubt is not.
         front: expected growth of the front's area, as a share of it.
-        is_faster: it serves one request faster than what is recommended now, as measured or by
-            the model; then it is always worth the long phases.
+        is_faster: it keeps the constraints so far, and serves one request faster than what is
+            recommended now, as measured or by the model; then it is always worth the long phases.
     """
 
     best: float
@@ -120,13 +123,19 @@ def _judged(known: Knowledge, new: Observation) -> Prospects:
     is_faster = bool(own.log_latency.mean() < held.log_latency[:, now].mean())
     if rival is not None and new.latency is not None:
         is_faster |= new.latency.log < rival.log
+    kept_yet = _keeps(new)
+    growth = _growth(known, own.log_latency, own.log_throughput, own.latency_sd, own.throughput_sd)
     return Prospects(
-        best=float((scores[:, 0] >= scores[:, 1:].max(axis=1) - TIE).mean()),
-        front=_growth(
-            known, own.log_latency, own.log_throughput, own.latency_sd, own.throughput_sd
-        ),
-        is_faster=is_faster,
+        best=kept_yet * float((scores[:, 0] >= scores[:, 1:].max(axis=1) - TIE).mean()),
+        front=kept_yet * growth,
+        is_faster=is_faster and kept_yet >= _LIKELY,
     )
+
+
+def _keeps(new: Observation) -> float:
+    """Probability that the constraints broken so far are kept in truth, and noise broke them."""
+    off = squeezed(np.array([v for v in new.violations.values() if v > 0]))
+    return float(np.prod(ndtr(-off / NOISE_SD)))
 
 
 def _growth(

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 import autotune
-from autotune.core.objective import Slo, objective_values, violations
+from autotune.core.objective import Slo, broken_for_good, objective_values, violations
 from autotune.core.trial import (
     Caveat,
     Failure,
@@ -132,6 +132,8 @@ class Evaluator:
         whole = failure is None and twin is None and not pruned
         if whole:
             constraints = dict(violations(self.slos, phases))
+        elif pruned:
+            constraints = dict(broken_for_good(self.slos, phases))
         return structs.replace(
             told,
             status=_status(failure, pruned, constraints),
@@ -201,7 +203,8 @@ class Evaluator:
                 if failure is not None:
                     break  # the minutes of the other phases could not save the trial
                 if prune is not None and len(phases) == 1 < len(self.plans):
-                    pruned = prune(structs.replace(told, phases=phases)) or ""
+                    broken = dict(broken_for_good(self.slos, phases))
+                    pruned = prune(structs.replace(told, phases=phases, constraints=broken)) or ""
                     if pruned:
                         break
         except CutShort as cut:

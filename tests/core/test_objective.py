@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from autotune.core.objective import (
     PRESETS,
     Objective,
+    broken_for_good,
     gain_pct,
     objective_named,
     objective_values,
@@ -149,3 +150,10 @@ def test_violations_are_known_by_the_text_of_the_slo() -> None:
     slos = [parse_slo("ttft_s<=0.2"), parse_slo("tpot_s<=0.002")]
     told = violations(slos, iter([phase()]))
     assert told["ttft_s<=0.2"] < 0 < told["tpot_s<=0.002"]
+
+
+def test_only_what_later_loads_cannot_mend_is_broken_for_good() -> None:
+    slos = [parse_slo(t) for t in ("ttft_s<=0.01", "ttft_s@1<=0.01", "ttft_s@16<=0.01")]
+    after_one = broken_for_good(slos, [phase()])
+    assert set(after_one) == {"ttft_s<=0.01", "ttft_s@1<=0.01"}
+    assert not broken_for_good([parse_slo("ttft_s<=1000")], [phase()])

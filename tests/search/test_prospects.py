@@ -164,3 +164,14 @@ def test_its_latency_is_learned_and_its_throughput_stays_open() -> None:
     assert abs(predicted[1][0] - math.log(2.5)) < 0.1
     assert predicted[1][1] > 0.02, "nobody has measured its throughput"
     assert predicted[1][2] == predicted[0][2], "and nobody can deploy it on that"
+
+
+def test_a_launch_that_breaks_a_limit_beyond_doubt_is_hopeless_however_fast() -> None:
+    study = study_of({1: (2.0, 1000.0), 2: (1.8, 1000.0), 3: (1.7, 1000.0), 4: (1.65, 1000.0)})
+    record = half_record(9, at(5), 1.2).to_dict()
+    kept = prospects(study, SPACE, AGENTIC, record)
+    assert kept is not None and not kept.are_hopeless
+    for over, hopeless in ((0.3, True), (0.01, False)):
+        broken = prospects(study, SPACE, AGENTIC, {**record, "constraints": {"ttft_p95_s@1": over}})
+        assert broken is not None
+        assert broken.are_hopeless == hopeless
