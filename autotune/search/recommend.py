@@ -28,6 +28,8 @@ _DOUBT = 1.5
 """By how much the process is taken to be wider than it says: its own shape is a guess."""
 _HOPELESS = 0.97
 """So sure that no configuration keeps the limits that the search gives up."""
+_NEVER_SURER = 0.99
+"""Some dozen draws cannot show more."""
 _MIN_MEASURED = 4
 
 
@@ -68,7 +70,7 @@ class Recommendation:
             )
         return (
             f"expected further gain {100 * self.expected_further_gain:.1f} %, "
-            f"{100 * self.sure_below:.0f} % sure it is below {100 * _STOP_GAIN:.0f} %"
+            f"{100 * min(self.sure_below, _NEVER_SURER):.0f} % sure it is below {100 * _STOP_GAIN:.0f} %"
         )
 
 
