@@ -68,9 +68,10 @@ class Recommendation:
                 "no launch has kept every limit, and the likeliest one left does so with "
                 f"{100 * (1 - self.sure_below):.0f} %"
             )
+        sure = min(self.sure_below, _NEVER_SURER)
         return (
             f"expected further gain {100 * self.expected_further_gain:.1f} %, "
-            f"{100 * min(self.sure_below, _NEVER_SURER):.0f} % sure it is below {100 * _STOP_GAIN:.0f} %"
+            f"{100 * sure:.0f} % sure it is below {100 * _STOP_GAIN:.0f} %"
         )
 
 

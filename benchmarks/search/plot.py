@@ -9,9 +9,11 @@ import numpy as np
 from plotly import graph_objects
 from plotly.subplots import make_subplots
 
-from benchmarks.search.play import Run
+from benchmarks.search.play import GOOD, Run
+from benchmarks.search.samplers import BY_MODEL
 from benchmarks.search.tables import set_of
 
+_TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50)
 _COLOURS = ("#d62728", "#1f77b4", "#7f7f7f", "#2ca02c", "#9467bd")
 
 
@@ -29,15 +31,21 @@ def draw(runs: Sequence[Run], path: Path) -> None:
                     x=list(range(1, len(medians) + 1)),
                     y=medians,
                     name=sampler,
-                    line={"color": colour},
+                    line={"color": colour, "width": 3 if sampler in BY_MODEL else 2},
                     showlegend=column == 1,
                 ),
                 row=1,
                 col=column,
             )
+    figure.add_hline(y=100 * GOOD, line={"dash": "dot", "color": "#999999", "width": 1})
     figure.update_xaxes(title="launches, baseline included")
-    figure.update_yaxes(title="regret of the recommendation (%), median", type="log", col=1)
+    figure.update_yaxes(type="log", tickvals=_TICKS, range=[np.log10(_TICKS[0]), np.log10(60)])
+    figure.update_yaxes(title="regret of the recommendation (%), median", col=1)
+    figure.update_layout(
+        template="simple_white", width=320 * len(sets), height=380,
+        legend={"orientation": "h", "y": 1.25}, margin={"t": 70, "r": 20},
+    )  # fmt: skip
     if path.suffix == ".html":
         figure.write_html(path, include_plotlyjs="cdn")
     else:
-        figure.write_image(path)
+        figure.write_image(path, scale=2)
