@@ -20,7 +20,7 @@ from autotune.search.residual import Features, Kernel
 
 Array = npt.NDArray[np.float64]
 
-_AMPLITUDES = (0.02, 0.04, 0.08, 0.15)
+_AMPLITUDES = (0.02, 0.04, 0.08, 0.15, 0.4)
 _AMPLITUDE_PRIOR = (-3.0, 0.7)
 _OTHERS_SHARE = 2.0
 """The other flags, which have no physics, are missed by about so many times as much as the tree."""

@@ -113,9 +113,11 @@ def test_pareto_as_json_has_the_shape_that_is_promised(finished: FinishedStudy) 
     document = json.loads(done.stdout)
     assert done.returncode == 0 and done.stderr == ""
     assert set(document) == {
-        "study", "objective", "baseline", "best", "knee", "front", "n_trials",
-        "ties", "perhaps", "hypervolume_frac", "weight_ranges",
+        "schema", "simulated", "study", "objective", "baseline", "best", "knee", "front",
+        "n_trials", "ties", "perhaps", "hypervolume_frac", "weight_ranges",
     }  # fmt: skip
+    assert document["schema"] == 1
+    assert document["simulated"] is True
     assert document["study"] == "s"
     assert document["objective"] == {
         "name": "agentic", "weights": {"latency": 0.7, "throughput": 0.3},

@@ -52,7 +52,7 @@ def test_the_baseline_is_first_and_the_whole_space_follows(bench: Bench) -> None
 def test_a_failed_trial_is_data_and_the_study_goes_on(bench: Bench) -> None:
     tuner = bench.tuner(failing_at(5))
     tuner.run()
-    assert sorted(asked(tuner)) == [1, 2, 3, 4, 5]
+    assert set(asked(tuner)) == {1, 2, 3, 4, 5}
     failed = [r for r in bench.records() if r.status == "failed"]
     assert [r.flags["speculative_num_steps"] for r in failed] == [5]
     assert failed[0].objectives is None
@@ -257,7 +257,7 @@ def test_a_baseline_outside_the_space_is_launched_as_it_is(bench: Bench) -> None
 def test_each_trial_says_how_it_went_and_what_is_best(bench: Bench) -> None:
     bench.tuner(failing_at(5)).run()
     ended = [e for e in bench.events if isinstance(e, TrialEnded)]
-    assert len(ended) == 5
+    assert [event.record for event in ended] == bench.records()
     assert ended[0].gain_pct == 0 and ended[0].best == 0
     for event in ended:
         assert (event.gain_pct is None) == (event.record.status == "failed")
