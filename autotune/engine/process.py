@@ -154,6 +154,12 @@ class ServerProcess:
         """Waits for the first process to end; False where it still runs."""
         return _wait(lambda: self._leader.poll() is not None, limit_s)
 
+    @property
+    def status(self) -> int | None:
+        """What ``poll`` saw last; nothing is done about it."""
+        status: int | None = self._leader.returncode
+        return status
+
     def poll(self) -> int | None:
         """Exit status of the first process, negative for a signal; None while it runs.
 

@@ -165,9 +165,18 @@ class Link:
         rule = f"{LOCAL_HOST}:{here}:{there}:{port}"
         _asked(self.words("-O", "cancel", "-L", rule), _ASK_S)
 
-    def why_broken(self) -> str | None:
-        """What ``ssh`` said last where the connection has ended by itself; None where it stands."""
-        if self._master is None or self._master.poll() is None:
+    def why_broken(self, within_s: float = 0.0) -> str | None:
+        """What ``ssh`` said last where the connection has ended by itself; None where it stands.
+
+        Args:
+            within_s: how long to wait for it to end.
+        """
+        deadline = time.monotonic() + within_s
+        while self._master is not None and self._master.poll() is None:
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_POLL_S)
+        if self._master is None:
             return None
         return _last_line("\n".join(line.text for line in as_lines(read_log(self._log))))
 

@@ -34,6 +34,8 @@ SILENCE_S = 60
 GRACE_S = 10
 """Seconds a server is given to end by itself when the connection is lost."""
 
+_CONNECTION_LOST, _NOTICED_S = 255, 2.0
+"""Exit status of an ``ssh`` that lost its connection."""
 _BEAT_S = 10.0
 _WHOLE = "# whole"
 _TIME_WAIT = "06"
@@ -110,9 +112,14 @@ class RemoteServer:
 
     def _note_a_broken_link(self) -> None:
         """Into the log, where the diagnosis looks for the reason."""
-        reason = self._link.why_broken()
-        process, self._process = self._process, None  # it is said once
-        if process is not None and reason is not None:
+        process = self._process
+        if process is None:
+            return
+        # The client may be seen to end a moment before the connection that it went through.
+        lost = process.status == _CONNECTION_LOST
+        reason = self._link.why_broken(_NOTICED_S if lost else 0.0)
+        if reason is not None:
+            self._process = None  # it is said once
             process.note(f"the connection to {self._link.target.host} broke: {reason}")
 
 
