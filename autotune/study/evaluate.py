@@ -128,12 +128,11 @@ class Evaluator:
             told = self._so_far(server, flags, number, role, twin)
             phases, failure, timings, pruned = self._measured(server, told, prune)
         timings["wall_s"] = time.monotonic() - began
-        constraints = twin.constraints if twin else {}
         whole = failure is None and twin is None and not pruned
-        if whole:
-            constraints = dict(violations(self.slos, phases))
-        elif pruned:
-            constraints = dict(broken_for_good(self.slos, phases))
+        constraints = dict(twin.constraints) if twin else {}
+        if whole or pruned:
+            judged = violations if whole else broken_for_good
+            constraints = dict(judged(self.slos, phases))
         return structs.replace(
             told,
             status=_status(failure, pruned, constraints),
