@@ -34,7 +34,7 @@ MAX_LAUNCHES = 2
 _MAX_TREE_LAUNCHES = 4
 _SAME_FRACTION = 0.015
 _FEW = 2000
-_CLIMBS, _ABREAST = 3, 3
+_CLIMBS, _ABREAST = 2, 3
 """Where a space is too large to look at all of it: rounds of looking around the most promising."""
 _RISK_COST = 0.1
 """Score that a climb gives for surviving, on the log scale of the probability."""

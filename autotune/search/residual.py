@@ -28,6 +28,8 @@ PATH_SD = 0.08
 one says little of the other. Between the two, log scale."""
 _OTHER_AMPLITUDE = (-1.9, 0.9)
 _OTHER_LENGTH = (0.0, 0.9)
+_FITTED_TO = 60
+"""Points, spread over the study, that are enough to tell how far each flag reaches."""
 ALONE = 0.7
 """Share of what flags do each alone: effects of single flags are larger than interactions."""
 
@@ -203,6 +205,9 @@ def fit_other(kernel: Kernel, points: Features, residual: Array, noise: Array) -
     n_other = points.other.shape[1]
     if n_other == 0 or residual.size < 4:
         return kernel
+    if residual.size > _FITTED_TO:
+        some = np.unique(np.linspace(0, residual.size - 1, _FITTED_TO).astype(np.intp))
+        points, residual, noise = points.at(some), residual[some], noise[some]
     tree = _matern(_distance(points.tree, points.tree, np.ones(points.tree.shape[1])))
     rest = replace(kernel, other_sd=0.0, lengths=np.zeros(0)).between(points, points)
     rest = rest + np.diag(noise + 1e-8)
@@ -214,7 +219,7 @@ def fit_other(kernel: Kernel, points: Features, residual: Array, noise: Array) -
     start = np.concatenate([[_OTHER_AMPLITUDE[0]], np.full(n_other, _OTHER_LENGTH[0])])
     bounds = [(-5.0, 1.0), *[(-3.0, 3.5)] * n_other]
     found = minimize(
-        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 25}
+        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 15}
     )
     return replace(kernel, other_sd=float(np.exp(found.x[0])), lengths=np.exp(found.x[1:]))
 
