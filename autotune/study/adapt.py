@@ -11,7 +11,7 @@ import msgspec
 from autotune.core.trial import TrialRecord
 from autotune.engine.sglang.adaptive import file_text
 from autotune.engine.sglang.versions import Version
-from autotune.errors import Interrupted, StudyError
+from autotune.errors import StudyError
 from autotune.events import TrialEnded
 from autotune.study.adaptation import MARK, AdaptiveLaunch
 from autotune.study.evaluate import Evaluator
@@ -46,13 +46,9 @@ class AdaptStage:
             Interrupted: a signal came; what was measured is kept.
         """
         path = self._write()
-        try:
+        with self.launcher.tidied():
             for _ in range(self.n_launches - len(self._made())):
                 self._launch(path)
-        except Interrupted:
-            with self.launcher.interrupts.shield():
-                self.launcher.store.close_stale(self.launcher.study)
-            raise
 
     def _made(self) -> Sequence[AdaptiveLaunch]:
         every = self.launcher.store.adaptive_launches(self.launcher.study)

@@ -19,7 +19,7 @@ from autotune.core.objective import LATENCY, THROUGHPUT, Objective
 from autotune.core.ranking import TIE, Ranking, Standing, flag_key, pool, simplicity
 from autotune.core.repeats import LaunchNoise, Verdict, difference, verdict_on
 from autotune.core.trial import HOPELESS, RETRIED_ONCE, Flags, Interval, TrialRecord
-from autotune.errors import Interrupted, LaunchError
+from autotune.errors import LaunchError
 from autotune.events import ConfirmStarted, TrialEnded
 from autotune.study.confirmation import (
     PLACE,
@@ -108,15 +108,11 @@ class ConfirmStage:
         """
         if self._left():
             self.launcher.listener(ConfirmStarted(len(self._left()), self._left_s()))
-        try:
-            with suppress(LaunchError):  # the result of the search stands all the same
-                while left := self._left():
-                    self._launch(left[0])
-                    self._keep()
-        except Interrupted:
-            with self.launcher.interrupts.shield():
-                self.launcher.store.close_stale(self.launcher.study)
-            raise
+        # Without a launch the result of the search stands all the same.
+        with self.launcher.tidied(), suppress(LaunchError):
+            while left := self._left():
+                self._launch(left[0])
+                self._keep()
         return self._keep()
 
     def _keep(self) -> Confirmation:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,16 @@ class Launcher:
             if inside:
                 flags = self.space.suggest(trial)
         return Proposal(flags, role, reason, trial)
+
+    @contextmanager
+    def tidied(self) -> Iterator[None]:
+        """Closes trials that were asked for but not begun where a signal ends the work."""
+        try:
+            yield
+        except Interrupted:
+            with self.interrupts.shield():
+                self.store.close_stale(self.study)
+            raise
 
     def queued(self) -> Proposal | None:
         """A trial that somebody else has queued in the storage, as from a notebook; None: none."""
