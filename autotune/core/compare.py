@@ -61,20 +61,27 @@ def _load(phase: Phase) -> tuple[str, str, bool, str]:
 def _difference(
     phase: Phase, metric: str, before: Interval, after: Interval, more_is_better: bool
 ) -> Difference:
-    change = ratio_change(before, after)
-    verdict: Verdict = "better" if (change.value > 0) == more_is_better else "worse"
-    name = metric.removesuffix("_interval")
     return Difference(
-        phase.role, phase.load, name, before, after, change, "tie" if _is_tie(change) else verdict
+        phase.role,
+        phase.load,
+        metric.removesuffix("_interval"),
+        before,
+        after,
+        ratio_change(before, after),
+        verdict_of(before, after, more_is_better=more_is_better),
     )
+
+
+def verdict_of(before: Interval, after: Interval, *, more_is_better: bool) -> Verdict:
+    """Of a value > 0 against another one."""
+    if is_tie(before, after):
+        return "tie"
+    return "better" if (after.value > before.value) == more_is_better else "worse"
 
 
 def is_tie(before: Interval, after: Interval) -> bool:
     """Whether two values > 0 differ by no more than the noise, or by less than half a percent."""
-    return _is_tie(ratio_change(before, after))
-
-
-def _is_tie(change: Interval) -> bool:
+    change = ratio_change(before, after)
     return change.low <= 0 <= change.high or abs(change.value) < _TIE_FRAC
 
 

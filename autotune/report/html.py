@@ -38,14 +38,22 @@ def text(child: Child) -> Safe:
     return Safe("".join(text(each) for each in child))
 
 
-def table(
-    head: Iterable[Child], rows: Iterable[Iterable[Child]], caption: str, **attributes: str
-) -> Safe:
+def table(head: Iterable[Child], rows: Iterable[Iterable[Child]], caption: str) -> Safe:
     """A table whose first cell of each row names it; wide ones scroll by themselves."""
     titles = tag("thead", tag("tr", [_title(title) for title in head]))
     body = tag("tbody", [_row(row) for row in rows])
-    whole = tag("table", tag("caption", caption), titles, body, **attributes)
-    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    return scrolling(caption, titles, body)
+
+
+def scrolling(caption: str, *parts: Child, tall: bool = False, **attributes: str) -> Safe:
+    """A table of head and bodies in a place that scrolls by itself, also with the keyboard.
+
+    Args:
+        tall: it has so many rows that they scroll, too.
+    """
+    whole = tag("table", tag("caption", caption), *parts, **attributes)
+    return tag("div", whole, class_="scroll tall" if tall else "scroll", tabindex="0",
+               role="region", aria_label=caption)  # fmt: skip
 
 
 def _title(title: Child) -> Safe:

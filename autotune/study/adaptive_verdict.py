@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from autotune.core.compare import Verdict as RowVerdict
-from autotune.core.compare import is_tie, ratio_change
+from autotune.core.compare import ratio_change, verdict_of
 from autotune.core.objective import LATENCY, THROUGHPUT
 from autotune.core.ranking import Standing, pool
 from autotune.core.repeats import LaunchNoise, Verdict, difference, verdict_on
@@ -111,9 +111,7 @@ def _rows(
         if load not in static:
             continue
         before = static[load][0]
-        grew = value.value > before.value
-        verdict: RowVerdict = "better" if grew != is_latency else "worse"
-        verdict = "tie" if is_tie(before, value) else verdict
+        verdict = verdict_of(before, value, more_is_better=not is_latency)
         change = ratio_change(before, value)
         rows.append(Row(load, before, value, change, is_latency, verdict))
     return rows

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autotune.core.compare import is_tie, ratio_change
+from autotune.core.compare import ratio_change, verdict_of
 from autotune.core.trial import Interval
-from autotune.report.html import Child, Safe, tag
+from autotune.report.html import Child, Safe, scrolling, tag
 from autotune.report.section import Section
 from autotune.report.subject import Configuration, Subject
 from autotune.study import words
@@ -44,9 +44,8 @@ def section(subject: Subject) -> Section | None:
     head = tag("thead", tag("tr", [tag("th", title, scope="col") for title in titles]))
     groups = [_group(f"C={c}", list(_rows(baseline, winner, c))) for c in subject.concurrencies]
     groups.append(_group("server", list(_server(baseline, winner, subject.serving))))
-    whole = tag("table", tag("caption", caption), head, groups, class_="grouped")
-    scroll = tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
-    return Section("against", "Winner against baseline", lead, (scroll,))
+    whole = scrolling(caption, head, groups, class_="grouped")
+    return Section("against", "Winner against baseline", lead, (whole,))
 
 
 def _group(title: str, rows: list[list[Child]]) -> Safe | None:
@@ -97,8 +96,5 @@ def _change(before: Interval, after: Interval, more_is_better: bool) -> tuple[Ch
     change = ratio_change(before, after)
     told = words.gain(100 * change.value)
     ends = f"{words.gain(100 * change.low)} to {words.gain(100 * change.high)}"
-    if is_tie(before, after):
-        return told, ends, tag("span", "tie", class_="tie")
-    better = (change.value > 0) == more_is_better
-    word = "better" if better else "worse"
+    word = verdict_of(before, after, more_is_better=more_is_better)
     return told, ends, tag("span", word, class_=word)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autotune.core.ranking import Ranking
 from autotune.core.trial import Interval, TrialRecord
-from autotune.report.html import Child, Safe, tag
+from autotune.report.html import Child, Safe, scrolling, tag
 from autotune.report.section import Section
 from autotune.report.subject import Subject
 from autotune.study import words
@@ -30,18 +30,16 @@ def section(subject: Subject) -> Section | None:
         tag("th", title, scope="col", class_="words" if title in in_words else None)
         for title in titles
     ]
-    whole = tag(
-        "table",
-        tag("caption", caption),
+    whole = scrolling(
+        caption,
         tag("thead", tag("tr", heads)),
         tag("tbody", rows),
+        tall=True,
         class_="sortable",
         id="all-trials",
     )
-    scroll = tag("div", whole, class_="scroll tall", tabindex="0", role="region",
-                 aria_label=caption)  # fmt: skip
     lead = "± is half of the 95 % interval; ★ is the recommended configuration."
-    return Section("trials", "All trials", lead, (scroll,))
+    return Section("trials", "All trials", lead, (whole,))
 
 
 def _row(subject: Subject, record: TrialRecord, names: Sequence[str]) -> Safe:
