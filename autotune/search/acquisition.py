@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
@@ -22,10 +20,14 @@ def expected_improvement(means: Array, sd: Array, incumbent: Array) -> Array:
         sd: of what a launch would tell beside the draw, shape (n,).
         incumbent: best score already in hand, shape (draws,).
     """
-    gain = means - incumbent[:, None]
-    z = gain / sd
+    return np.asarray(excess(means - incumbent[:, None], sd).mean(axis=0))
+
+
+def excess(mean: Array, sd: Array) -> Array:
+    """Expected part above zero of a normal variable; shapes broadcast."""
+    z = mean / sd
     density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-    return np.asarray((gain * ndtr(z) + sd * density).mean(axis=0))
+    return np.asarray(mean * ndtr(z) + sd * density)
 
 
 def value_of_replicate(mean: float, sd: float, rival: float) -> float:
@@ -36,10 +38,7 @@ def value_of_replicate(mean: float, sd: float, rival: float) -> float:
         sd: how far that may move.
         rival: best score of all other configurations in hand.
     """
-    apart = abs(mean - rival)
-    z = apart / sd
-    density = math.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
-    return sd * density - apart * float(ndtr(-z))
+    return float(excess(np.array(-abs(mean - rival)), np.array(sd)))
 
 
 def told_by_a_launch(sd: Array, noise: float) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from autotune.search.acquisition import excess
 from autotune.search.residual import Features, Kernel, Process
 
 Array = npt.NDArray[np.float64]
@@ -107,7 +108,7 @@ class Constraints:
         for name, limit in self.limits.items():
             off, sd = limit.expected(at, values - self.centre)
             least = max(0.0, float(squeezed(np.array(so_far.get(name, 1.0)))))
-            gained = gained + _below(off, sd, least) - _below(off, sd, 0.0)
+            gained = gained + excess(least - off, sd) - excess(-off, sd)
             gained = gained + least * ndtr(-off / sd)
         return gained
 
@@ -116,12 +117,6 @@ def _columns(values: Array) -> Array:
     """What the linear model multiplies, each by the standard deviation of its coefficient."""
     level = np.full((values.shape[0], 1), _LEVEL_SD)
     return np.hstack([level, _SLOPE_SD * values])
-
-
-def _below(mean: Array, sd: Array, level: float) -> Array:
-    """Expected amount by which a normal variable lies below a level."""
-    z = (level - mean) / sd
-    return np.asarray((level - mean) * ndtr(z) + sd * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
 
 
 def squeezed(violations: Array) -> Array:

@@ -7,6 +7,7 @@ not live. Predictions are draws: each is one way in which the unknowns may stand
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -362,13 +363,18 @@ class Surrogate:
         return room(self.ended, self.memory, fraction, draft, self._rng, self._n_draws)
 
     def _lives_otherwise(self, features: Features) -> Array:
-        points = self._encoder.features([o.flags for o in self.ended])
-        lasts = np.ones(len(self.ended))
-        if points.tree.shape[1]:
-            fraction = np.array([fraction_of(o) for o in self.ended])
-            draft = np.array([draft_of(o) for o in self.ended])
-            lasts = memory_survival(self.memory, fraction, draft)
+        points, lasts = self._ends
         return crashes.survival(self.ended, points, features, lasts)
+
+    @cached_property
+    def _ends(self) -> tuple[Features, Array]:
+        """Where launches ended, and the probability that memory would last there."""
+        points = self._encoder.features([o.flags for o in self.ended])
+        if not points.tree.shape[1]:
+            return points, np.ones(len(self.ended))
+        fraction = np.array([fraction_of(o) for o in self.ended])
+        draft = np.array([draft_of(o) for o in self.ended])
+        return points, memory_survival(self.memory, fraction, draft)
 
 
 def _alike(
