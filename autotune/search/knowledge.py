@@ -12,7 +12,6 @@ import numpy.typing as npt
 from autotune.core.objective import Objective
 from autotune.core.ranking import FlagKey, flag_key
 from autotune.core.trial import Flags
-from autotune.search.constraints import squeezed
 from autotune.search.encoding import Encoder, Pool, fractions, neighbours, triple_of
 from autotune.search.memory import USUAL_FRACTION, memory_survival
 from autotune.search.observation import Observation
@@ -178,15 +177,12 @@ class Knowledge:
     @cached_property
     def is_feasible(self) -> bool:
         """Some configuration in hand keeps every constraint."""
-        return any(o.is_feasible for o in self.in_hand[0])
+        return any(o.is_feasible for o in self.kept)
 
     @property
     def closest(self) -> Observation:
-        """The configuration in hand that violates constraints least."""
-        return min(
-            self.in_hand[0],
-            key=lambda o: float(np.maximum(squeezed(np.array([*o.violations.values()])), 0).sum()),
-        )
+        """The configuration in hand that misses its worst constraint by the least."""
+        return min(self.kept, key=lambda o: max(o.violations.values(), default=0.0))
 
     # ---- where to go next ---------------------------------------------------------------------
 
