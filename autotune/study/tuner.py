@@ -23,7 +23,7 @@ from autotune.core.trial import (
     Phase,
     TrialRecord,
 )
-from autotune.errors import ConfigError, Interrupted, LaunchError
+from autotune.errors import ConfigError, LaunchError
 from autotune.events import Listener, SpaceWidened, StudyEnded, TrialEnded
 from autotune.search import (
     AnySampler,
@@ -35,6 +35,7 @@ from autotune.search import (
 )
 from autotune.search.edge import edges, keep_ranges, widening
 from autotune.space import SearchSpace
+from autotune.study import words
 from autotune.study.agenda import due, is_used_up, measured_baseline
 from autotune.study.budget import Budget, StopRule, settled
 from autotune.study.choice import Choice
@@ -96,12 +97,8 @@ class Tuner:
             Interrupted: a signal came; the running trial is closed and will be launched again.
         """
         self.resume()
-        try:
+        with self.launcher.tidied():
             reason = self._tune()
-        except Interrupted:
-            with self.interrupts.shield():
-                self.store.close_stale(self.study)  # asked for, but not begun
-            raise
         self.listener(StudyEnded(reason))
         return reason
 
@@ -340,23 +337,8 @@ class Tuner:
         return self.stop_rule.why_stop(self.choice, gain_pct, self.budget.trials)
 
 
-_STAGES = {
-    "parse": "reading the flags",
-    "load": "loading the weights",
-    "pool": "allocating the KV cache",
-    "capture": "capturing CUDA graphs",
-    "start": "starting",
-    "serving": "serving",
-    "stop": "stopping",
-}
-
-
 def _no_point(failure: Failure, what: str) -> LaunchError:
     return LaunchError(
-        f"{what}: {failure.kind} while {_doing(failure.stage)}: {failure.evidence}",
+        f"{what}: {failure.kind} while {words.stage(failure.stage)}: {failure.evidence}",
         hint=f"{failure.remedy}; then run the same command again: nothing is lost",
     )
-
-
-def _doing(stage: str) -> str:
-    return _STAGES.get(stage, stage)

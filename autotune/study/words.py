@@ -157,7 +157,7 @@ def failure_kind(kind: str) -> str:
 _STAGES = {
     "parse": "reading the flags",
     "load": "loading the weights",
-    "pool": "making the KV pool",
+    "pool": "allocating the KV cache",
     "capture": "capturing CUDA graphs",
     "start": "starting",
     "serving": "serving",
