@@ -17,6 +17,7 @@ A failed *trial* is not an error: it is a ``Failure`` in its record (``autotune.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -95,6 +96,18 @@ class Interrupted(KeyboardInterrupt):
     @property
     def exit_code(self) -> int:
         return 128 + self.signum
+
+
+def interrupt_behind(error: BaseException | None) -> Interrupted | None:
+    """The signal that was being told of when a terminal turned out to be gone; None: no signal."""
+    while error is not None and not isinstance(error, Interrupted):
+        error = error.__context__
+    return error
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether a write failed for want of space."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

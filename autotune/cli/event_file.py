@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import sys
@@ -15,7 +14,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autotune.errors import AutotuneError, Interrupted, UsageError
+from autotune.errors import (
+    AutotuneError,
+    Interrupted,
+    UsageError,
+    interrupt_behind,
+    is_disk_full,
+)
 from autotune.events import Event, Listener, PhaseProgress, TrialStarted, ignore
 
 if TYPE_CHECKING:
@@ -238,10 +243,10 @@ def _outcome(error: BaseException) -> tuple[int, str]:
     """The exit code that an error leads to, and what is said of it."""
     if isinstance(error, AutotuneError):
         return error.exit_code, error.message
-    if isinstance(error, Interrupted):
-        return error.exit_code, "stopped by a signal: the same command goes on from here"
-    if isinstance(error, KeyboardInterrupt):
-        return 130, "stopped by a signal: the same command goes on from here"
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    interrupt = interrupt_behind(error) if isinstance(error, Interrupted | OSError) else None
+    if interrupt is not None or isinstance(error, KeyboardInterrupt):
+        code = interrupt.exit_code if interrupt is not None else 130
+        return code, "stopped by a signal: the same command goes on from here"
+    if isinstance(error, OSError) and is_disk_full(error):
         return 7, "no space is left on the device"
     return 1, f"a bug in autotune: {type(error).__name__}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from importlib import import_module
 import click
 
 from autotune import __version__
-from autotune.errors import AutotuneError, Interrupted
+from autotune.errors import AutotuneError, Interrupted, interrupt_behind, is_disk_full
 
 COMMANDS = {
     "optimize": "search the launch flags: one server launch per trial, front and flags at the end",
@@ -117,23 +116,16 @@ def run(argv: list[str]) -> int:
         cause = stop if isinstance(stop, Interrupted) else stop.__cause__
         return cause.exit_code if isinstance(cause, Interrupted) else 130
     except OSError as error:
-        interrupt = _interrupt_behind(error)
+        interrupt = interrupt_behind(error)
         if interrupt is not None:
             return interrupt.exit_code
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise
         _say(
             f"no space is left on the device{f' of {error.filename}' if error.filename else ''}",
             "make room, then run the same command again: what was measured is kept",
         )
         return 7
-
-
-def _interrupt_behind(error: BaseException | None) -> Interrupted | None:
-    """The signal that was being told of when a terminal turned out to be gone; None: no signal."""
-    while error is not None and not isinstance(error, Interrupted):
-        error = error.__context__
-    return error
 
 
 def _usage_hint(error: click.ClickException) -> str:
