@@ -8,7 +8,7 @@ the two curves cross, interpolated on the scale of the logarithms.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.core.compare import is_tie
@@ -81,12 +81,6 @@ def tiers(loads: Sequence[Load], *, with_off: bool = True) -> tuple[Tier, ...]:
             begin = _crossing(merged[i - 1], merged[i], best[i - 1], best[i])
             found.append(Tier(max(begin, found[-1].batch + 1), best[i]))
     return tuple(found)
-
-
-def steps_at(table: Iterable[Tier], batch: int) -> int:
-    """Steps of the tier that a batch falls into."""
-    found = sorted(table)
-    return [tier for tier in found if tier.batch <= max(batch, found[0].batch)][-1].steps
 
 
 def _merged(loads: Sequence[Load]) -> list[Load]:

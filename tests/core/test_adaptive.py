@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.core.adaptive import OFF, Load, Tier, best_steps, steps_at, tiers
+from autotune.core.adaptive import OFF, Load, Tier, best_steps, tiers
 from autotune.core.compare import is_tie
 from autotune.core.trial import Interval
 
@@ -115,6 +115,12 @@ loads = several.map(lambda pairs: [Load(c, c, curve) for c, curve in sorted(pair
 
 def _first(pair: tuple[int, object]) -> int:
     return pair[0]
+
+
+def steps_at(table: Iterable[Tier], batch: int) -> int:
+    """Steps of the tier that a batch falls into."""
+    found = sorted(table)
+    return [tier for tier in found if tier.batch <= max(batch, found[0].batch)][-1].steps
 
 
 @given(loads)

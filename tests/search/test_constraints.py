@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import optuna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,11 +94,6 @@ def with_limit(number: int, flags: Flags, most_s: float) -> dict[str, Any]:
     record = measured_record(number, flags)
     off = record["objectives"]["latency_s"]["value"] / most_s - 1
     return {**record, "constraints": {"turn_latency_s@1": off}}
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 def test_a_search_finds_what_keeps_a_limit_that_few_configurations_keep() -> None:

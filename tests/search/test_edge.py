@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import optuna
 import pytest
 from hypothesis import given, settings
@@ -26,14 +24,6 @@ SPACE = SearchSpace(
     "short", "", {STEPS: IntegerRange(1, 4), TOPK: Choice((1, 2)), DRAFT: IntegerRange(2, 16),
                   MEMORY: DecimalRange(0.8, 0.9, 0.02)},
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    yield
-    optuna.logging.set_verbosity(before)
 
 
 class Box:

@@ -129,11 +129,6 @@ def prune(study: optuna.Study, flags: Flags, record: dict[str, Any] | None) -> N
     study.tell(trial, state=TrialState.PRUNED)
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-
-
 @pytest.mark.parametrize("told", [True, False])
 def test_it_is_taken_and_no_crash(told: bool) -> None:
     study = study_of(KNOWN)

@@ -27,8 +27,7 @@ SMALL, LARGE = load_space("steps-only"), load_space("speculative")
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
+def _no_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         yield

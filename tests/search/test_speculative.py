@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import optuna
@@ -34,14 +33,6 @@ from tests.search.histories import (
 
 AGENTIC = objective_named("agentic")
 SMALL = SearchSpace("small", "", {**TREE, MEMORY: DecimalRange(0.6, 0.95, 0.05)})
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    yield
-    optuna.logging.set_verbosity(before)
 
 
 def study_on(space: SearchSpace, seed: int = 0) -> tuple[optuna.Study, SpeculativeSampler]:

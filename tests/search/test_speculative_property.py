@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-import optuna
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -19,14 +17,6 @@ from autotune.space import SearchSpace
 from tests.search.histories import ABSURD, EVENTS, PLACES, SPACES, Event, new_study, play
 
 DEAR = ("speculative", "large")
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    yield
-    optuna.logging.set_verbosity(before)
 
 
 def check(space: SearchSpace, history: list[Event], seed: int) -> None:
