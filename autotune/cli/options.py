@@ -28,13 +28,13 @@ def heading(view: StudyView) -> str:
 
 def document(view: StudyView) -> dict[str, Any]:
     """A study as ``autotune pareto --json`` tells it."""
+    from autotune.study.verdict import off_wins
+
     told = {"schema": 1, "simulated": view.is_simulated} | view.ranking.to_dict(view.name)
     if view.confirmation is not None:
         from autotune.study.confirmation import to_dict
 
         told["confirmation"] = to_dict(view.confirmation)
-    from autotune.study.verdict import off_wins
-
     off = off_wins(view, view.ranking)
     return told if off is None else told | {"off_wins": off}
 

@@ -346,8 +346,10 @@ def _never_ready(
 
 
 def _status(failure: Failure | None, pruned: str, constraints: Mapping[str, float]) -> Status:
-    if failure is not None or pruned:
-        return "failed" if failure is not None else "pruned"
+    if failure is not None:
+        return "failed"
+    if pruned:
+        return "pruned"
     return "complete" if all(value <= 0 for value in constraints.values()) else "infeasible"
 
 
