@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -23,10 +24,12 @@ from .commands import (
     serving,
 )
 
-SECRET = "SECRET123-do-not-tell"
-TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
-PASSWORD = "pa55word-of-the-database"
-LOGIN = "l0gin-of-the-proxy"
+# The list of processes is one for all: tests of two workers must not see each other's secrets.
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+SECRET = f"SECRET123-do-not-tell-{_WORKER}"
+TOKEN = f"hf_{_WORKER}GhIjKlMnOpQrStUvWx"
+PASSWORD = f"pa55word-of-the-database-{_WORKER}"
+LOGIN = f"l0gin-of-the-proxy-{_WORKER}"
 ALL = (SECRET, TOKEN, PASSWORD, LOGIN)
 READERS = (
     ("show",), ("show", "--json"), ("show", "--csv"), ("explain",), ("pareto", "--json"),
