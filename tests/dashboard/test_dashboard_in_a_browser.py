@@ -148,6 +148,7 @@ def test_a_page_that_is_open_follows_a_running_study(page: Page, served: Served)
     page.wait_for_selector("text=14 Trials", timeout=WAIT_MS)
 
 
+@pytest.mark.alone
 def test_two_hundred_trials_open_in_three_seconds(page: Page, tmp_path: Path) -> None:
     store = made(tmp_path, 200)
     with serving(store) as long_study:

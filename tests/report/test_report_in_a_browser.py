@@ -134,6 +134,7 @@ def test_a_crossing_is_named_where_three_loads_were_measured(page: Page, tmp_pat
     assert page.locator("#sweep table").first.locator("th[scope=col]").count() == 5
 
 
+@pytest.mark.alone
 def test_two_hundred_trials_open_at_once_and_two_thousand_open(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(report_page(view_of(mixed(200))), encoding="utf-8")

@@ -69,6 +69,7 @@ def every_core_taken() -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.alone
 def test_a_client_that_measures_itself(start: Start) -> None:
     server = start(*EAGLE)
     for attempt in range(4):  # as other work on this machine leaves it a core or not

@@ -34,6 +34,7 @@ def measure(
 EAGLE = ("--speculative-algorithm", "EAGLE")
 
 
+@pytest.mark.alone
 def test_values_do_not_depend_on_the_speed(start: Start) -> None:
     phases: list[tuple[Phase, Phase]] = []
     for speed in (4, 10):

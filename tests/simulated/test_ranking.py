@@ -98,6 +98,7 @@ def launch(start: Start, speculation: Speculation, fraction: float) -> Server | 
     return server if server.process.poll() is None else None
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 def test_forty_configurations_are_ranked_as_they_truly_are(start: Start) -> None:
     load = single_turns()
