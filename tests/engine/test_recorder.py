@@ -88,9 +88,9 @@ sys.exit(1)
 """
     process = run(program)
     log = ended(process)
-    found = time.monotonic()
+    began_s = time.process_time()  # its own work: others may keep the machine busy
     failure = diagnose_file(process.log, 1, ready=True)
-    assert time.monotonic() - found < 2.0
+    assert time.process_time() - began_s < 2.0
     assert failure.kind is FailureKind.RUNTIME_OOM and failure.evidence == DIES
     assert HEAD_BYTES + TAIL_BYTES < len(log) <= MOST_BYTES
     lines = texts(log)
