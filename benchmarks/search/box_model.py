@@ -7,7 +7,13 @@ from typing import Any
 
 from autotune.core.trial import Bound, FailureKind, Flags
 from autotune.engine.simulated.acceptance import AcceptDistribution, accept_distribution
-from autotune.engine.simulated.physics import Deployment, Speculation, SteadyState, steady_state
+from autotune.engine.simulated.physics import (
+    Deployment,
+    Speculation,
+    SteadyState,
+    between,
+    steady_running,
+)
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
 from benchmarks.search.jitter import Box
 from benchmarks.search.record import Death
@@ -101,21 +107,23 @@ class BoxModel:
     def state(self, deployment: Deployment, concurrency: int) -> SteadyState:
         """In the steady window at this concurrency."""
         load, spec = self.box.family.load, deployment.speculation
-        by_memory = deployment.kv_pool_tok // max(1, load.context_tok + deployment.reserved_tok)
-        n_running = max(1, min(concurrency, deployment.running_limit, by_memory))
         new_tok = self._prefilled_tok(deployment, concurrency)
-        key = (spec, concurrency, n_running, new_tok)
-        if key not in self._states:
-            self._states[key] = steady_state(
-                deployment,
-                concurrency,
-                # A cycle that takes f times as long is a cycle that yields an f-th of the tokens.
-                self.accept(spec).mean / self._slowdown(deployment, n_running),
-                new_tok=new_tok,
-                output_tok=load.output_tok,
-                context_tok=load.context_tok,
-            )
-        return self._states[key]
+
+        def running(n_running: int) -> SteadyState:
+            key = (spec, n_running, new_tok)
+            if key not in self._states:
+                self._states[key] = steady_running(
+                    deployment,
+                    n_running,
+                    # A cycle that takes f times as long yields an f-th of the tokens.
+                    self.accept(spec).mean / self._slowdown(deployment, n_running),
+                    new_tok=new_tok,
+                    output_tok=load.output_tok,
+                    context_tok=load.context_tok,
+                )
+            return self._states[key]
+
+        return between(running, deployment.mean_running(concurrency, load.context_tok))
 
     def _prefilled_tok(self, deployment: Deployment, concurrency: int) -> int:
         """New prompt tokens, and the cached ones that had to make room."""

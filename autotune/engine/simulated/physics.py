@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 GRAPH_BATCH_SIZES = (
@@ -229,6 +230,15 @@ class Deployment:
         drafts = spec.is_on or bool(self.spares)
         return 2 * max(spec.topk * spec.steps, self.deepest_draft) if drafts else 0
 
+    def mean_running(self, concurrency: int, context_tok: int) -> float:
+        """Requests that decode at once under constant load, on average.
+
+        Where memory decides it is no whole number: requests hold more and fewer tokens than
+        ``context_tok``, so that one more fits at some times than at others.
+        """
+        by_memory = self.kv_pool_tok / max(1, context_tok + self.reserved_tok)
+        return max(1.0, min(float(concurrency), float(self.running_limit), by_memory))
+
     @property
     def free_after_capture_gb(self) -> float:
         """Memory left once graphs are captured, GB per GPU; negative: capture runs out."""
@@ -262,10 +272,7 @@ def steady_state(
     output_tok: int,
     context_tok: int,
 ) -> SteadyState:
-    """Expected throughput and speed in closed form.
-
-    While one request lives, each of the requests beside it is prefilled once and holds everybody
-    up for that pass; the rest of its time are ``output_tok / accept_length`` decode cycles.
+    """Expected throughput and speed in closed form, ``mean_running`` requests decoding at once.
 
     Args:
         deployment: machine and flags.
@@ -275,8 +282,53 @@ def steady_state(
         output_tok: answer length.
         context_tok: tokens a running request holds on average.
     """
-    by_memory = deployment.kv_pool_tok // max(1, context_tok + deployment.reserved_tok)
-    n_running = max(1, min(concurrency, deployment.running_limit, by_memory))
+
+    def running(n_running: int) -> SteadyState:
+        return steady_running(
+            deployment,
+            n_running,
+            accept_length,
+            new_tok=new_tok,
+            output_tok=output_tok,
+            context_tok=context_tok,
+        )
+
+    return between(running, deployment.mean_running(concurrency, context_tok))
+
+
+def between(running: Callable[[int], SteadyState], n_running: float) -> SteadyState:
+    """With ``n_running`` requests on average: the two whole numbers around it in turn."""
+    fewer = math.floor(n_running)
+    share = n_running - fewer
+    if not share:
+        return running(fewer)
+    low, high = running(fewer), running(fewer + 1)
+
+    def mean(at: float, above: float) -> float:
+        return at + share * (above - at)
+
+    return SteadyState(
+        n_running=n_running,
+        ttft_s=mean(low.ttft_s, high.ttft_s),
+        decode_tok_s=mean(low.decode_tok_s, high.decode_tok_s),
+        output_tok_s=mean(low.output_tok_s, high.output_tok_s),
+    )
+
+
+def steady_running(
+    deployment: Deployment,
+    n_running: int,
+    accept_length: float,
+    *,
+    new_tok: int,
+    output_tok: int,
+    context_tok: int,
+) -> SteadyState:
+    """``steady_state`` while so many requests decode at once.
+
+    While one request lives, each of the requests beside it is prefilled once and holds everybody
+    up for that pass; the rest of its time are ``output_tok / accept_length`` decode cycles.
+    """
     prefill_s = deployment.prefill_s(new_tok, context_tok)
     cycles_s = (
         (output_tok - 1) / accept_length * deployment.cycle_s(n_running, n_running * context_tok)
