@@ -13,7 +13,7 @@ from autotune.core.objective import Objective
 from autotune.core.ranking import FlagKey, flag_key
 from autotune.core.trial import Flags
 from autotune.search.encoding import Encoder, Pool, fractions, neighbours, triple_of
-from autotune.search.memory import USUAL_FRACTION, memory_survival
+from autotune.search.memory import USUAL_FRACTION, each_once
 from autotune.search.observation import Observation
 from autotune.search.predictions import Predictions
 from autotune.search.residual import Features
@@ -198,7 +198,7 @@ class Knowledge:
         catalogue = self.catalogue
         if MEMORY not in self.space.parameters or catalogue.fraction.size < _FEW:
             return np.ones(catalogue.fraction.size, dtype=bool)
-        lives = memory_survival(self.surrogate.memory, catalogue.fraction, catalogue.draft)
+        lives = each_once(self.surrogate.memory.survival, catalogue.fraction, catalogue.draft)
         keep = np.zeros(lives.size, dtype=bool)
         for draft in np.unique(catalogue.draft):
             here = catalogue.draft == draft

@@ -12,7 +12,7 @@ and successes by weighting. Sizes are GB per GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,8 @@ _STATE_LOG_GB = (-5.3, 1.4)
 """ln GB that a draft token takes from the pool: little, but for models that keep states of every
 draft position (hybrids with linear attention), where 20 of them take gigabytes."""
 _EDGE_GB = 0.2
+_SLACK_GB = 0.1
+"""A server that lived through a measurement may yet have stood so far inside its margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,16 @@ class MemoryModel:
 
     def survival(self, fraction: Array, draft: Array) -> Array:
         """Probability that a launch at these settings outlives its walls; shape as given."""
-        above = self._free(fraction, draft) - self.margin_gb[:, None]
-        below = self._pool(fraction, draft)
-        lives = ndtr(above / _EDGE_GB) * ndtr(below / _POOL_SD_GB)
-        return np.asarray(self.weight @ lives)
+        return np.asarray(self.weight @ self._lives(fraction, draft, 0.0))
+
+    def lasting(self, fraction: Array, draft: Array) -> Array:
+        """``survival`` once a launch at these very settings has ended well; shape as given.
+
+        Where the wall is only not known, one such launch shows that it is elsewhere.
+        """
+        shown = self.weight[:, None] * self._lives(fraction, draft, _SLACK_GB)
+        lives = (shown * self._lives(fraction, draft, 0.0)).sum(axis=0)
+        return np.asarray(lives / np.maximum(shown.sum(axis=0), 1e-12))
 
     def pool_start(self) -> Array:
         """The fraction at which the KV pool begins, one per draw."""
@@ -76,6 +84,11 @@ class MemoryModel:
     def resampled(self, n: int, rng: np.random.Generator) -> Array:
         """``pool_start`` of ``n`` draws by weight."""
         return self.pool_start()[rng.choice(self.weight.size, size=n, p=self.weight)]
+
+    def _lives(self, fraction: Array, draft: Array, slack_gb: float) -> Array:
+        """Of each draw, shape (draws, settings)."""
+        above = self._free(fraction, draft) - self.margin_gb[:, None] + slack_gb
+        return np.asarray(ndtr(above / _EDGE_GB) * ndtr(self._pool(fraction, draft) / _POOL_SD_GB))
 
     def _free(self, fraction: Array, draft: Array) -> Array:
         outside = (1.0 - fraction)[None, :] * self.gpu_gb[:, None]
@@ -170,7 +183,7 @@ def _weighted(model: MemoryModel, seen: Iterable[Observation]) -> MemoryModel:
         fraction, draft = np.array([fraction_of(o)]), np.array([draft_of(o)])
         free, pool = model._free(fraction, draft)[:, 0], model._pool(fraction, draft)[:, 0]
         if o.outcome == "measured":
-            log_weight += log_ndtr((free - model.margin_gb + 0.3) / _EDGE_GB)
+            log_weight += log_ndtr((free - model.margin_gb + _SLACK_GB) / _EDGE_GB)
             log_weight += log_ndtr(pool / _POOL_SD_GB)
         elif o.failure is not None and o.failure.bound and o.failure.bound.flag == MEMORY:
             at = np.array([o.failure.bound.value])
@@ -198,7 +211,7 @@ def _weighted(model: MemoryModel, seen: Iterable[Observation]) -> MemoryModel:
     )
 
 
-def memory_survival(memory: MemoryModel, fraction: Array, draft: Array) -> Array:
-    """``memory.survival`` of many configurations, each pair computed once."""
+def each_once(probability: Callable[[Array, Array], Array], fraction: Array, draft: Array) -> Array:
+    """``survival`` or ``lasting`` of many configurations, each pair computed once."""
     pairs, place = np.unique(np.column_stack([fraction, draft]), axis=0, return_inverse=True)
-    return memory.survival(pairs[:, 0], pairs[:, 1])[place.reshape(-1)]
+    return probability(pairs[:, 0], pairs[:, 1])[place.reshape(-1)]

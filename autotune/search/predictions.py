@@ -23,6 +23,7 @@ class Predictions:
         survival: probability of a launch that ends well, shape (n,).
         headroom: probability that memory lasts under load, shape (n,): part of ``survival``, and
             what is left to fear of a launch that ended well.
+        lasting: ``headroom`` as it will be once a launch has ended well, shape (n,).
         feasible: probability that every constraint is kept, shape (n,).
     """
 
@@ -32,6 +33,7 @@ class Predictions:
     throughput_sd: Array
     survival: Array
     headroom: Array
+    lasting: Array
     feasible: Array
 
     def score(self, latency_weight: float) -> Array:
@@ -42,6 +44,10 @@ class Predictions:
     def worth(self, latency_weight: float) -> Array:
         """The score of each draw, less what the risk to run out of memory in service costs."""
         return self.score(latency_weight) - _DEATH_COST * (1.0 - self.headroom)
+
+    def worth_if_it_lives(self, latency_weight: float) -> Array:
+        """``worth`` as it will be once a launch has ended well; the other end is ``survival``."""
+        return self.score(latency_weight) - _DEATH_COST * (1.0 - self.lasting)
 
     def score_sd(self, latency_weight: float) -> Array:
         w = latency_weight

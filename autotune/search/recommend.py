@@ -138,7 +138,7 @@ def _further_gain(known: Knowledge, chosen: int) -> Array:
     """
     kept, held = known.in_hand
     flags, predictions = known.candidates
-    worth = predictions.worth(known.weight)
+    worth = predictions.worth_if_it_lives(known.weight)
     promise = worth.mean(axis=0) + predictions.score_sd(known.weight) + worth.std(axis=0)
     order = np.argsort(promise)[::-1][:_CONTENDERS]
     looked_at = [kept[chosen].flags, *(flags[i] for i in order)]

@@ -27,7 +27,6 @@ from autotune.search.memory import (
     MEMORY_KINDS,
     USUAL_FRACTION,
     learn_memory,
-    memory_survival,
 )
 from autotune.search.observation import Observation, has_tree, observations
 from autotune.search.predictions import Predictions
@@ -167,7 +166,7 @@ class SpeculativeSampler(BaseSampler):
         died = [o for o in seen if o.failure is not None and o.failure.kind in MEMORY_KINDS]
         if not died:
             return float(grid[np.argmin(np.abs(grid - USUAL_FRACTION))])
-        lives = memory_survival(learn_memory(seen, rng), grid, np.full(grid.size, draft))
+        lives = learn_memory(seen, rng).survival(grid, np.full(grid.size, draft))
         return float(grid[int(np.argmax(lives))])
 
     # ---- with something to learn from ---------------------------------------------------------
@@ -222,7 +221,7 @@ def _due(known: Knowledge, flags: Sequence[Flags]) -> npt.NDArray[np.bool_]:
 def _score_gain(known: Knowledge, flags: Sequence[Flags], predictions: Predictions) -> Array:
     """Expected improvement where nothing was launched, the worth of a replicate elsewhere."""
     kept, held = known.in_hand
-    scores = predictions.worth(known.weight)
+    scores = predictions.worth_if_it_lives(known.weight)
     sd = told_by_a_launch(predictions.score_sd(known.weight), _NOISE)
     in_hand = held.worth(known.weight)
     gain = expected_improvement(scores, sd, in_hand.max(axis=1))

@@ -32,9 +32,9 @@ from autotune.search.least_squares import Posterior, fit
 from autotune.search.memory import (
     MemoryModel,
     draft_of,
+    each_once,
     fraction_of,
     learn_memory,
-    memory_survival,
 )
 from autotune.search.misfit import Misfit, odd_variances
 from autotune.search.observation import MIN_LOG_SD, Measured, Observation, has_tree
@@ -292,9 +292,13 @@ class Surrogate:
             mean[:, place] + sign * away + more
             for sign, mean, more in zip(_WORSE, means, added, strict=True)
         ]
-        memory = memory_survival(self.memory, fraction[one], draft[one])[place]
+        memory, lasting = (
+            each_once(probability, fraction[one], draft[one])[place]
+            for probability in (self.memory.survival, self.memory.lasting)
+        )
+        survival = memory * self._lives_otherwise(features)
         return Predictions(
-            logs[0], logs[1], sds[0], sds[1], memory * self._lives_otherwise(features), memory,
+            logs[0], logs[1], sds[0], sds[1], survival, memory, lasting,
             self._constraints.probability(
                 features, np.column_stack([log.mean(axis=0) for log in logs])
             ),
@@ -374,7 +378,7 @@ class Surrogate:
             return points, np.ones(len(self.ended))
         fraction = np.array([fraction_of(o) for o in self.ended])
         draft = np.array([draft_of(o) for o in self.ended])
-        return points, memory_survival(self.memory, fraction, draft)
+        return points, each_once(self.memory.survival, fraction, draft)
 
 
 def _alike(
