@@ -17,6 +17,7 @@ __all__ = ["browser", "complaints", "page"]
 # threads of BLAS wait for each other, and small matrices take ten times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begins the long ones first, those with a time limit of their own; ends with the lone ones.
 
