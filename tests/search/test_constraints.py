@@ -113,10 +113,9 @@ def test_a_search_finds_what_keeps_a_limit_that_few_configurations_keep() -> Non
         trial.set_user_attr("record", record)
         study.tell(trial, state=TrialState.FAIL)  # the record alone teaches
     chosen = recommend(study, world.space, AGENTIC)
-    assert chosen.keeps_limits
     _, point = world.risk(chosen.flags)
     assert point is not None
-    assert point[0] <= 1.02 * most_s
+    assert point[0] <= most_s, "in truth: one launch keeps a limit or misses it by its luck"
 
 
 def test_where_no_launch_keeps_the_limits_the_search_says_so_and_goes_on() -> None:
