@@ -292,10 +292,9 @@ class Surrogate:
             mean[:, place] + sign * away + more
             for sign, mean, more in zip(_WORSE, means, added, strict=True)
         ]
-        memory, lasting = (
-            each_once(probability, fraction[one], draft[one])[place]
-            for probability in (self.memory.survival, self.memory.lasting)
-        )
+        held = fraction[one], draft[one]
+        memory = each_once(self.memory.survival, *held)[place]
+        lasting = each_once(self.memory.lasting, *held)[place]
         survival = memory * self._lives_otherwise(features)
         return Predictions(
             logs[0], logs[1], sds[0], sds[1], survival, memory, lasting,
