@@ -3,6 +3,7 @@ from __future__ import annotations
 from functools import cache
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from autotune.engine.simulated.acceptance import accept_distribution
@@ -67,6 +68,21 @@ def test_the_closed_form_agrees_with_played_load(name: str, concurrency: int) ->
     else:
         measured = steady_throughput(played, concurrency)
         assert measured == pytest.approx(expected.output_tok_s, rel=0.05)
+
+
+def test_a_pool_that_grows_a_little_serves_a_little_more() -> None:
+    """Also between two whole numbers of requests."""
+    accept = 3.0
+    found = []
+    for fraction in np.arange(0.86, 0.92, 0.005):
+        deployment, _ = deploy(
+            SCENARIOS["tight-32b-code"], Speculation(7, 4, 15), mem_fraction=float(fraction)
+        )
+        state = steady_state(deployment, 16, accept, new_tok=1500, output_tok=260, context_tok=4500)
+        assert state.n_running == deployment.mean_running(16, 4500)
+        found.append(state.output_tok_s)
+    growth = np.diff(np.log(found))
+    assert (growth > 0.005).all() and (growth < 0.1).all()
 
 
 def test_speculation_off_yields_one_token_a_pass() -> None:
