@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from .browser import browser, complaints, page
@@ -16,6 +17,10 @@ __all__ = ["browser", "complaints", "page"]
 # Before numpy is loaded, here and in what tests start: on cores that other tests keep busy, the
 # threads of BLAS wait for each other, and small matrices take ten times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# No time limit for one example: other tests may keep the machine busy.
+hypothesis.settings.register_profile("shared machine", deadline=None)
+hypothesis.settings.load_profile("shared machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
