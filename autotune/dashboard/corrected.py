@@ -28,12 +28,20 @@ _STYLE = """<style>
 table:not([class]) :is(td, th) { padding: 2px 16px 2px 0; text-align: left; white-space: nowrap; }
 main { min-width: 0; }
 main .MuiCardContent-root { overflow-x: auto; }
+.MuiGrid-container:has(> .MuiGrid-root > .MuiCard-root [id^="user-defined-plot"]) {
+  margin: 0 -8px 0 8px; width: 100%; padding: 0 8px; gap: 16px 0;
+}
+.MuiGrid-root:has(> .MuiCard-root [id^="user-defined-plot"]) { padding: 0 8px; min-width: 0; }
+main pre code { white-space: pre-wrap !important; overflow-wrap: anywhere; }
 @media (max-width: 900px) {
-  main .MuiGrid-item { flex-basis: 100%; max-width: 100%; min-width: 0; }
+  main [class*="MuiGrid-grid-xs"] {
+    flex-basis: 100%; max-width: 100%; min-width: 0; width: 100%;
+  }
+  table:not([class]) :is(td, th) { white-space: normal; padding-right: 10px; }
 }
 </style>"""
-"""Gives the tables of notes room between their columns, and stacks what a small window cannot hold
-side by side."""
+"""Gives the tables of notes room between their columns, and our plots room between each other;
+breaks long commands, and stacks what a small window cannot hold side by side."""
 _NO_BUTTONS = """<style>
 button:has([data-testid="DeleteIcon"]), button:has([data-testid="AddBoxIcon"]),
 button:has([data-testid="DriveFileRenameOutlineIcon"]), button:has([data-testid="EditIcon"]),

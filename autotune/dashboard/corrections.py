@@ -14,6 +14,8 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial
 
+from autotune.core.trial import AFTERWARDS
+
 Document = dict[str, Any]
 """The answer to ``/api/studies/<id>``, or one trial of it."""
 
@@ -24,7 +26,9 @@ _MOST = 1e9
 def correct(document: Document, study: optuna.Study) -> None:
     """Sets the constraints and the best trials of a whole study to those of Optuna, in place.
 
-    Studies of preferences have best trials of another kind, and stay as they are.
+    Launches after the search are none of its trials: they lose their values, from which the page
+    works out for itself what is best, and keep them in their notes. Studies of preferences have
+    best trials of another kind, and stay as they are.
     """
     if document.get("is_preferential"):
         return
@@ -33,8 +37,27 @@ def correct(document: Document, study: optuna.Study) -> None:
         trial = found.get(shown["number"])
         if trial is not None:
             shown["constraints"] = violations(trial)
-    best = {trial.number for trial in study.best_trials}
+            if _is_afterwards(trial):
+                shown.pop("values", None)
+    best = _best(study, list(found.values()))
     document["best_trials"] = [shown for shown in document["trials"] if shown["number"] in best]
+
+
+def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> set[int]:
+    """Numbers of the best trials of the search."""
+    searched = [trial for trial in trials if not _is_afterwards(trial)]
+    if len(searched) == len(trials):
+        return {trial.number for trial in study.best_trials}
+    alone = optuna.create_study(directions=study.directions)
+    alone.add_trials(searched)
+    return {searched[trial.number].number for trial in alone.best_trials}
+
+
+def _is_afterwards(trial: FrozenTrial) -> bool:
+    """Launched to judge what the search found."""
+    record = trial.user_attrs.get("record")
+    role = record.get("role") if isinstance(record, Mapping) else trial.user_attrs.get("role")
+    return isinstance(role, str) and role in AFTERWARDS
 
 
 def violations(trial: FrozenTrial) -> list[float]:

@@ -9,6 +9,7 @@ from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Interval, Phase, TrialRecord
 from autotune.report.subject import Configuration, Subject
 from autotune.study import words
+from autotune.study.adaptive_verdict import compared
 from autotune.study.budget import gpu_hours, settled
 from autotune.study.verdict import confirmed, off_wins
 
@@ -54,6 +55,9 @@ def _use(subject: Subject) -> Iterator[str]:
     off = off_wins(view, ranking)
     if off is not None:
         yield f"**Mind:** {escaped(off)}."
+    adaptive = compared(view)
+    if adaptive is not None:
+        yield f"**Adaptive steps:** {escaped(adaptive.text)}."
 
 
 def _gain(subject: Subject, best: Standing) -> str:

@@ -26,9 +26,9 @@ def panels(subject: Subject) -> list[dict[str, str]]:
     if not subject.ranking.standings:
         return []
     simulated = " (SIMULATED)" if subject.view.is_simulated else ""
-    drawn: list[tuple[str, str, Any]] = [
-        ("autotune-front", "Front with 95 % intervals", front_figure(subject.ranking).drawing)
-    ]
+    front = front_figure(subject.ranking).drawing
+    front.update_yaxes(title_text="throughput, tokens/s")  # longer words run into the title
+    drawn: list[tuple[str, str, Any]] = [("autotune-front", "Front with 95 % intervals", front)]
     told = progress.section(subject)
     for figure in told.figures if told else ():
         if figure.name in _PROGRESS:

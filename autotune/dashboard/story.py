@@ -46,7 +46,10 @@ class Story:
         return cls(
             panels=panels(subject),
             note=study_note(subject),
-            trials={r.number: trial_note(r, standings[r.number]) for r in view.records},
+            trials={
+                record.number: trial_note(record, standings.get(record.number))
+                for record in (*view.records, *view.later_records)
+            },
             gains={n: s.gain_vs_baseline_pct for n, s in standings.items() if s is not None},
             attributes=list(_attributes(subject)),
         )
@@ -70,13 +73,19 @@ def _attributes(subject: Subject) -> list[dict[str, str]]:
     shown = {
         "objective": view.objective.describe(),
         "recommended": f"trial {best.trial}" if best else "nothing yet",
-        "gain": words.gain(best.gain_vs_baseline_pct) if best else "",
+        "gain": _gain(subject) if best else "",
         "constraints": ", ".join(view.config.slo),
         "workload": view.config.workload,
         "GPU-minutes": f"{60 * gpu_hours(view.records):.0f}",
         "numbers": "SIMULATED" if view.is_simulated else "measured",
     }
     return [{"key": key, "value": value} for key, value in shown.items() if value]
+
+
+def _gain(subject: Subject) -> str:
+    """Of fresh launches where there are some, as the note tells it."""
+    (gain, error), n_fresh = subject.gain, subject.is_confirmed_on
+    return f"{words.gain(gain)} ± {error:.1f}, {'fresh launches' if n_fresh else 'in the search'}"
 
 
 @dataclass(slots=True)
@@ -105,7 +114,8 @@ class Storyteller:
         """
         with self._lock:
             view = view_of(self.store, self.study)
-            made_for = (len(view.records), view.choice, view.config)
+            n_launches = len(view.records) + len(view.later_records)
+            made_for = (n_launches, view.choice, view.found, view.config)
             if self._story is None or made_for != self._made_for:
                 self._story, self._made_for = Story.of(view), made_for
             return self._story

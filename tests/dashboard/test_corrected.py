@@ -13,10 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.core import pareto
+from autotune.core.adaptive import Tier
+from autotune.core.objective import LATENCY, THROUGHPUT
+from autotune.core.trial import TrialRole
 from autotune.dashboard.corrections import short_number, shorten
+from autotune.study.adaptation import AdaptivePlan
+from autotune.study.confirmation import Place
 
+from ..core.samples import exactly
 from .conftest import Served, serving
-from .studies import SLO, add, made
+from .studies import SLO, add, made, record_for
 
 
 def numbers(trials: list[dict[str, object]]) -> list[object]:
@@ -222,3 +228,28 @@ def test_a_record_with_markup_stays_text(tmp_path: Path) -> None:
         body = served.document()["trials"][5]["note"]["body"]
     assert "`CUDA out of memory | tried <b>2 GiB</b> 'x'`" in body
     assert msgspec.json.encode(body)
+
+
+@pytest.mark.parametrize(
+    ("role", "purpose"),
+    [("confirm", Place(0, 0, 0)), ("adaptive", AdaptivePlan(0, (Tier(1, 3),)))],
+)
+def test_a_launch_after_the_search_is_none_of_its_best(
+    role: TrialRole, purpose: object, tmp_path: Path
+) -> None:
+    store = made(tmp_path, 4, infeasible=False)
+    study = store.open()
+    best = [trial.number for trial in study.best_trials]
+    trial = study.ask()
+    trial.set_user_attr(role, msgspec.to_builtins(purpose))
+    like = record_for(trial.number, {}, infeasible=False)
+    assert like.objectives is not None
+    ends = {name: exactly(value) for name, value in ((LATENCY, 0.01), (THROUGHPUT, 1e6))}
+    store.tell(study, trial, msgspec.structs.replace(like, role=role, objectives=ends))
+    assert [t.number for t in study.best_trials] == [4], "Optuna knows no such launches"
+    with serving(store) as served:
+        document = served.document()
+    assert numbers(document["best_trials"]) == best
+    later = document["trials"][4]
+    assert "values" not in later and all(t["values"] for t in document["trials"][:4])
+    assert f"({role})" in later["note"]["body"]
