@@ -30,11 +30,12 @@ def stored(
     store.directory.mkdir(parents=True, exist_ok=True)
     (store.directory / "study.yaml").write_text(to_yaml(config), encoding="utf-8")
     with patch("os.fsync"):  # nobody needs these after a power failure, and it takes ten seconds
-        study.add_trials([_frozen(record) for record in records])
+        study.add_trials([frozen(record) for record in records])
     return store, study
 
 
-def _frozen(record: TrialRecord) -> FrozenTrial:
+def frozen(record: TrialRecord) -> FrozenTrial:
+    """The record as a trial that Optuna keeps."""
     found, limits = record.objectives, record.constraints
     without = TrialState.PRUNED if record.status == "pruned" else TrialState.FAIL
     return create_trial(

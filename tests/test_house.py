@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "engine": {"core", "space"},
     "search": {"core", "space"},
     "study": {"core", "space", "workload", "measure", "engine", "search"},
-    "report": {"core", "space", "engine", "search", "study"},
+    "report": {"core", "space", "engine", "search", "study", "explain"},
     "export": {"core", "space", "engine", "study"},
     "explain": {"core", "space", "engine", "search", "study"},
     "dashboard": {"core", "space", "study", "report"},
@@ -47,7 +47,7 @@ READING_SIDE = {
     f"autotune.study.{name}"
     for name in (
         "reading", "store", "budget", "choice", "confirmation", "words", "verdict", "artifacts",
-        "adaptation", "adaptive_verdict", "suggestion",
+        "adaptation", "adaptive_verdict", "suggestion", "learned",
     )
 }  # fmt: skip
 THE_COMMAND = {

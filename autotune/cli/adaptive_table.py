@@ -57,11 +57,8 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
         yield f"{'':9}{fixed:<22}{f'adaptive, trial {numbers}':<26}change"
     for row in comparison.rows:
         show = words.seconds if row.is_latency else words.tok_s
-        change = words.gain(100 * row.change_frac.value)
-        half = 50 * (row.change_frac.high - row.change_frac.low)
-        verdict = row.verdict if row.verdict != "tie" else "within the noise"
         values = f"{show(row.static):<22}{show(row.adaptive):<26}"
-        yield f"{row.load:<9}{values}{change} ± {half:.1f}, {verdict}"
+        yield f"{row.load:<9}{values}{row.text}"
     title = "Failed" if comparison.gain is None else _TITLES[comparison.verdict]
     yield f"{title:9}{comparison.text}"
 

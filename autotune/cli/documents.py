@@ -127,6 +127,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
         weight_ranges: who has the highest score from which weight of latency to which.
         n_trials: of the search.
         confirmation: what fresh launches say; absent where none were made of what is best.
+        n_foreign: trials that ended without a record that is understood; absent without any.
         off_wins: where no speculation is faster than what is best, in a sentence; absent where it
             is not.
     """
@@ -145,6 +146,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     weight_ranges: list[WeightRange]
     n_trials: Counts
     confirmation: Confirmed | msgspec.UnsetType = msgspec.UNSET
+    n_foreign: int | msgspec.UnsetType = msgspec.UNSET
     off_wins: str | msgspec.UnsetType = msgspec.UNSET
 
 

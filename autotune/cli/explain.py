@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -15,23 +14,7 @@ if TYPE_CHECKING:
 
 _INDENT = 11
 _WIDTH = 100
-_NUMBER = re.compile(r"([+−] )?[\d.,]+( (%|s|ms|tok/s|tokens|requests?|GB)(?!\w))?( ± [\d.]+ %?)?")
-"""What stays on one line: a number with its sign, its unit and its spread."""
 _HELD = "\N{NO-BREAK SPACE}"
-
-_GLOSSARY = {
-    r"C=\d": "C=16: 16 requests in flight at all times",
-    r"\bbinds\b": "binds: is what decides here; more of anything else brings little",
-    r"\bturn\b": "turn: one answer of reference length, from the request to its last token",
-    r"\bpass\b": "pass: one run of the large model, which checks what was drafted",
-    r"[Aa]ccept length": "accept length: tokens that a pass yields, its own one included",
-    r"running limit|at once": "running limit: requests that the server runs at once, told at its "
-    "start; the others wait in its queue",
-    r"KV pool": "KV pool: GPU memory for the contexts of running requests, counted in tokens",
-    r"\bscore\b": "score: latency and throughput against your flags, weighted by the objective",
-    r"\bmodel\)": "(model): the search's own model of this study, with its 95 % interval",
-}
-"""What a word of an explanation means; told where the word stands in it."""
 
 EPILOG = """
 \b
@@ -53,10 +36,11 @@ def command(study: str | None, trial: int | None, as_json: bool) -> None:
     or the search's own model. The text is made by rules, and is the same for the same study.
     """
     from autotune.explain import explain
+    from autotune.study.learned import knowledge_of
     from autotune.study.reading import open_study
 
     view, stored = open_study(study)
-    found = explain(view, stored, trial)
+    found = explain(view, knowledge_of(view, stored), trial)
     if as_json:
         import msgspec
 
@@ -68,18 +52,22 @@ def command(study: str | None, trial: int | None, as_json: bool) -> None:
 
 def as_text(found: Explanation) -> str:
     """Titles in a column of their own, sentences beside it; last what their words mean."""
+    from autotune.explain.glossary import meanings
+
     lines = [_block(finding.title, finding.text) for finding in found.findings]
     told = " ".join(lines)
-    known = [meaning for word, meaning in _GLOSSARY.items() if re.search(word, told)]
+    known = meanings(told)
     if known:
-        lines += ["", *(_block("" if i else "Words", text) for i, text in enumerate(known))]
+        told_words = (f"{word}: {meaning}" for word, meaning in known)
+        lines += ["", *(_block("" if i else "Words", text) for i, text in enumerate(told_words))]
     return "\n".join(lines)
 
 
 def _block(title: str, text: str) -> str:
-    held = _NUMBER.sub(lambda found: found[0].replace(" ", _HELD), text)
+    from autotune.explain.said import unbroken
+
     filled = textwrap.fill(
-        held,
+        unbroken(text),
         _WIDTH,
         initial_indent=f"{title:<{_INDENT}}",
         subsequent_indent=" " * _INDENT,

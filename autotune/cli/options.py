@@ -35,6 +35,8 @@ def document(view: StudyView) -> dict[str, Any]:
         from autotune.study.confirmation import to_dict
 
         told["confirmation"] = to_dict(view.confirmation)
+    if view.n_foreign:
+        told["n_foreign"] = view.n_foreign
     off = off_wins(view, view.ranking)
     return told if off is None else told | {"off_wins": off}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @options.as_json
 def command(study: str | None, weight: str | None, as_json: bool) -> None:
     """The front of a study. The weight may change after the run: both raw values are kept."""
-    from autotune.cli.summary import front_table, off_line
+    from autotune.cli.summary import foreign_line, front_table, off_line
     from autotune.study.config import parse_weight
     from autotune.study.reading import read_study
 
@@ -31,7 +31,7 @@ def command(study: str | None, weight: str | None, as_json: bool) -> None:
     click.echo(f"{options.heading(view)}\n")
     for line in (*off_line(view, ranking), *front_table(view, ranking)):
         click.echo(line)
-    for line in _how_sure(ranking):
+    for line in (*_how_sure(ranking), *foreign_line(view)):
         click.echo(line)
 
 

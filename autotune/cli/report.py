@@ -21,17 +21,19 @@ def command(study: str | None, output: Path | None, cdn: bool, images: str | Non
     """
     from autotune.errors import UsageError
     from autotune.report.page import report_page
-    from autotune.study.reading import read_study
+    from autotune.report.subject import Subject
+    from autotune.study.reading import open_study
 
-    view = read_study(study)
+    view, stored = open_study(study)
+    subject = Subject(view, stored)
     path = output or view.directory / "report.html"
     try:
-        path.write_text(report_page(view, cdn=cdn), encoding="utf-8")
+        path.write_text(report_page(subject, cdn=cdn), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     click.echo(str(path))
     if images:
         from autotune.report.images import write_images
 
-        for picture in write_images(view, path.parent / "figures", images):
+        for picture in write_images(subject, path.parent / "figures", images):
             click.echo(str(picture))

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 @click.option("--csv", "as_csv", is_flag=True, help="One row per trial, raw values, on stdout.")
 def command(study: str | None, as_json: bool, as_csv: bool) -> None:
     """Trials and feasible front of a study, with intervals and the change against the baseline."""
-    from autotune.cli.summary import confirm_table, edge_lines, front_table, off_line, table_of
+    from autotune.cli.summary import (
+        confirm_table,
+        edge_lines,
+        foreign_line,
+        front_table,
+        off_line,
+        table_of,
+    )
+    from autotune.study import words
     from autotune.study.reading import read_study
 
     if as_json and as_csv:
@@ -36,7 +44,7 @@ def command(study: str | None, as_json: bool, as_csv: bool) -> None:
         return
     click.echo(f"{options.heading(view)}\n")
     if not view.records:
-        click.echo("no trial has ended yet")
+        click.echo(words.foreign(view.n_foreign) or "no trial has ended yet")
         return
     table = table_of(view)
     click.echo(table.header())
@@ -50,7 +58,7 @@ def command(study: str | None, as_json: bool, as_csv: bool) -> None:
         click.echo(line)
     for line in edge_lines(view):
         click.echo(line)
-    for line in _adaptive(view):
+    for line in (*_adaptive(view), *foreign_line(view)):
         click.echo(line)
     click.echo("".join(f"\n{line}" for line in _cautions(view)), nl=False)
 

@@ -62,6 +62,13 @@ def front_table(view: StudyView, ranking: Ranking) -> Iterator[str]:
         yield _row(view, table, ranking, standing)
 
 
+def foreign_line(view: StudyView) -> Iterator[str]:
+    """How many trials of the storage were not understood; nothing where all were."""
+    foreign = words.foreign(view.n_foreign)
+    if foreign:
+        yield f"\nForeign  {foreign}"
+
+
 def edge_lines(view: StudyView) -> Iterator[str]:
     """Recommended values that are the last ones searched, and how to go on beyond."""
     choice, best = view.choice, view.ranking.best

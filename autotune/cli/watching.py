@@ -67,9 +67,12 @@ def _leave_report(campaign: Campaign) -> None:
     """``report.html`` of what is known so far, however the run ended."""
     from autotune.errors import AutotuneError
     from autotune.report.page import report_page
-    from autotune.study.reading import read_study
+    from autotune.report.subject import Subject
+    from autotune.study.reading import open_study
 
     with suppress(AutotuneError, OSError):  # the report is never the reason a run fails
-        view = read_study(campaign.store.name, storage=campaign.store.location)
+        view, study = open_study(campaign.store.name, storage=campaign.store.location)
         if view.ranking.standings:
-            (view.directory / "report.html").write_text(report_page(view), encoding="utf-8")
+            (view.directory / "report.html").write_text(
+                report_page(Subject(view, study)), encoding="utf-8"
+            )

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from optuna.study import Study
-
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import TrialRecord
-from autotune.engine.sglang.limits import space_on
-from autotune.errors import AutotuneError
 from autotune.explain.document import Explanation, Figure, Finding
 from autotune.explain.model import Learned
 from autotune.explain.outlook import acceptance, holds_for, next_best, one_more
 from autotune.explain.said import capital, said
 from autotune.explain.subject import Subject, in_brackets
 from autotune.explain.walls import at_one, memory, under_load
-from autotune.space import load_space
+from autotune.search.knowledge import Knowledge
 from autotune.study import words
 from autotune.study.reading import StudyView
-from autotune.study.verdict import closest_miss, off_wins
+from autotune.study.verdict import closest_miss, confirmed, off_wins
 
 
-def explain(view: StudyView, study: Study, trial: int | None = None) -> Explanation:
+def explain(view: StudyView, knowledge: Knowledge | None, trial: int | None = None) -> Explanation:
     """Why a trial is as good as it is: by default the one that the study recommends.
 
     Without a feasible one it is the trial that misses its constraints by the least.
 
     Args:
-        study: the same study in its storage, for the model.
+        knowledge: what the model of the study has learned, see ``knowledge_of``.
         trial: another one, whatever became of it.
 
     Raises:
@@ -37,7 +33,7 @@ def explain(view: StudyView, study: Study, trial: int | None = None) -> Explanat
     ranking = view.ranking
     record = _to_explain(view, ranking, trial)
     standing = ranking.standing_of(record) if record is not None else None
-    findings = list(_findings(view, study, ranking, record, standing))
+    findings = list(_findings(view, knowledge, ranking, record, standing))
     best = ranking.best
     is_best = standing is not None and best is not None and best.trial == standing.trial
     return Explanation(
@@ -62,7 +58,7 @@ def _to_explain(view: StudyView, ranking: Ranking, trial: int | None) -> TrialRe
 
 def _findings(
     view: StudyView,
-    study: Study,
+    knowledge: Knowledge | None,
     ranking: Ranking,
     record: TrialRecord | None,
     standing: Standing | None,
@@ -79,7 +75,7 @@ def _findings(
     if standing is None:
         return
     subject = Subject(view, ranking, standing)
-    model = _learned(view, study)
+    model = Learned.of(knowledge)
     yield _choice(subject)
     yield from _constraints(record)
     one = at_one(subject, model)
@@ -99,17 +95,6 @@ def _findings(
             yield found
 
 
-def _learned(view: StudyView, study: Study) -> Learned | None:
-    """The model; None where it has nothing to say, or the space of the study is gone."""
-    versions = [r.versions["sglang"] for r in view.records if r.versions.get("sglang")]
-    command = view.command.for_version(versions[-1]) if versions else view.command
-    try:
-        space = space_on(load_space(view.config.space).reaching(view.ranges), command)
-    except AutotuneError:
-        return None
-    return Learned.of(study, space, view.objective, view.config.seed)
-
-
 # ---- what it is -----------------------------------------------------------------------------
 
 
@@ -127,6 +112,9 @@ def _choice(subject: Subject) -> Finding:
             text += ", which is within the noise"
     elif base is not None:
         text += ": these are your own flags"
+    if subject.is_best and subject.view.confirmation is not None:
+        told = confirmed(subject.view.confirmation, ranking.objective)
+        text += f"; on fresh launches, which count: {told.title.lower()}, {told.text}"
     best = ranking.best
     if best is not None and not subject.is_best and not is_off:
         text += f"; recommended is trial {best.trial}{in_brackets(best.flags)}"

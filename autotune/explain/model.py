@@ -6,21 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from optuna.study import Study
 from scipy.special import ndtr
 
-from autotune.core.objective import Objective
 from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags
 from autotune.errors import SpaceError
 from autotune.explain.document import Figure
 from autotune.search.cost import Costs, Room
 from autotune.search.knowledge import Knowledge
-from autotune.search.observation import Observation, observations
+from autotune.search.observation import Observation
 from autotune.search.recommend import TIE
 from autotune.search.teaching import room_seen
-from autotune.search.warm import earlier_knowledge
-from autotune.space import SearchSpace
 from autotune.space.rules import MEMORY
 
 Array = npt.NDArray[np.float64]
@@ -66,16 +62,10 @@ class Learned:
         self._surrogate = knowledge.surrogate
 
     @classmethod
-    def of(
-        cls, study: Study, space: SearchSpace, objective: Objective, seed: int
-    ) -> Learned | None:
-        """As the study itself learned when it was last asked; None: there is nothing to learn."""
-        seen = observations(study, space)
-        if not any(o.outcome == "measured" for o in seen):
-            return None
-        earlier = earlier_knowledge(study, space)
-        knowledge = Knowledge(space, objective, seen, [seed, len(seen)], earlier)
-        return cls(knowledge) if knowledge.surrogate.is_physical else None
+    def of(cls, knowledge: Knowledge | None) -> Learned | None:
+        """None: nothing with a draft tree is known."""
+        is_physical = knowledge is not None and knowledge.surrogate.is_physical
+        return cls(knowledge) if knowledge is not None and is_physical else None
 
     @property
     def kept(self) -> list[Observation]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from autotune.explain.document import Figure
 
 _SOURCES = {"measured": "measured", "server": "told by the server", "model": "model"}
 _DIGITS = {"s": 3, "tokens": 2, "GB": 1, "%": 1, "tok/s": 0, "requests": 0}
 _SHOWN = 0.005
 """An interval narrower than this share of the value is not worth its words."""
+
+_NUMBER = re.compile(r"([+−] )?[\d.,]+( (%|s|ms|tok/s|tokens|requests?|GB)(?!\w))?( ± [\d.]+ %?)?")
+"""What stays on one line: a number with its sign, its unit and its spread."""
+_HELD = "\N{NO-BREAK SPACE}"
 
 
 def plain(figure: Figure) -> str:
@@ -65,3 +71,8 @@ def _half(figure: Figure) -> str:
 
 def _ends(figure: Figure) -> str:
     return f"{_number(figure, figure.low or 0.0)} to {_number(figure, figure.high or 0.0)}"
+
+
+def unbroken(text: str) -> str:
+    """The text with no-break spaces inside its numbers, for whoever breaks it into lines."""
+    return _NUMBER.sub(lambda found: found[0].replace(" ", _HELD), text)

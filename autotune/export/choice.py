@@ -7,8 +7,6 @@ from autotune.errors import MeasurementError, NoFeasibleConfiguration, UsageErro
 from autotune.study.reading import StudyView
 from autotune.study.verdict import proof_of
 
-_SHOW = "autotune show lists what failed and why"
-
 
 def choose(
     ranking: Ranking,
@@ -34,9 +32,7 @@ def choose(
         return _within(ranking, max_latency_s, min_throughput_tok_s)
     chosen = ranking.knee if knee else ranking.best
     if chosen is None:
-        raise NoFeasibleConfiguration(
-            "the study has no feasible configuration to export", hint=_SHOW
-        )
+        raise _nothing()
     return chosen
 
 
@@ -60,17 +56,20 @@ def front(ranking: Ranking) -> tuple[Standing, ...]:
         NoFeasibleConfiguration: it is empty.
     """
     if not ranking.front:
-        raise NoFeasibleConfiguration(
-            "the study has no feasible configuration to export", hint=_SHOW
-        )
+        raise _nothing()
     return ranking.front
+
+
+def _nothing() -> NoFeasibleConfiguration:
+    return NoFeasibleConfiguration(
+        "the study has no feasible configuration to export",
+        hint="autotune show lists what failed and why",
+    )
 
 
 def _within(ranking: Ranking, latency_s: float | None, tok_s: float | None) -> Standing:
     if not ranking.feasible:
-        raise NoFeasibleConfiguration(
-            "the study has no feasible configuration to export", hint=_SHOW
-        )
+        raise _nothing()
     quick = [s for s in ranking.feasible if latency_s is None or s.latency_s.value <= latency_s]
     if not quick:
         fastest = ranking.front[0]

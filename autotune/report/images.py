@@ -8,14 +8,14 @@ from typing import Any
 from autotune.errors import UsageError
 from autotune.report.figure import Figure
 from autotune.report.page import figures_of
-from autotune.study.reading import StudyView
+from autotune.report.subject import Subject
 
 FORMATS = ("png", "svg")
 _WIDTH_PX = 1000
 _TITLE_PX = 60
 
 
-def write_images(view: StudyView, folder: Path, kind: str) -> list[Path]:
+def write_images(subject: Subject, folder: Path, kind: str) -> list[Path]:
     """Writes ``NAME.png`` or ``NAME.svg`` of each figure, on white, with one browser for all.
 
     Raises:
@@ -30,9 +30,9 @@ def write_images(view: StudyView, folder: Path, kind: str) -> list[Path]:
         ) from None
     import plotly.io
 
-    figures = figures_of(view)
+    figures = figures_of(subject)
     paths = [folder / f"{figure.name}.{kind}" for figure in figures]
-    simulated = " (SIMULATED)" if view.is_simulated else ""
+    simulated = " (SIMULATED)" if subject.view.is_simulated else ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in paths:

@@ -9,6 +9,7 @@ from autotune.report.figure import Figure
 from autotune.report.html import Child, Safe, tag
 from autotune.report.section import Section
 from autotune.report.sections import (
+    adaptive,
     against_baseline,
     crossing,
     distributions,
@@ -21,16 +22,19 @@ from autotune.report.sections import (
     steps,
     trials,
     verdict,
+    why,
 )
 from autotune.report.subject import Subject
 from autotune.study.reading import StudyView
 
 SECTIONS: Sequence[Callable[[Subject], Section | None]] = (
     verdict.section,
+    why.section,
     against_baseline.section,
     front.section,
     heatmap.section,
     crossing.section,
+    adaptive.section,
     steps.section,
     effects.section,
     progress.section,
@@ -42,24 +46,23 @@ SECTIONS: Sequence[Callable[[Subject], Section | None]] = (
 """In the order of the page; one that has nothing to say returns None."""
 
 
-def sections_of(view: StudyView) -> list[Section]:
+def sections_of(subject: Subject) -> list[Section]:
     """All that this study has something to say in."""
-    subject = Subject(view)
     return [section for make in SECTIONS if (section := make(subject)) is not None]
 
 
-def figures_of(view: StudyView) -> list[Figure]:
+def figures_of(subject: Subject) -> list[Figure]:
     """Every figure of the report, in its order."""
-    return [figure for section in sections_of(view) for figure in section.figures]
+    return [figure for section in sections_of(subject) for figure in section.figures]
 
 
-def report_page(view: StudyView, *, cdn: bool = False) -> str:
+def report_page(subject: Subject, *, cdn: bool = False) -> str:
     """The whole document.
 
     Args:
         cdn: load plotly from its content network: a small file that needs one.
     """
-    sections = sections_of(view)
+    view, sections = subject.view, sections_of(subject)
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
+
+from optuna.study import Study
 
 from autotune.core import launches
 from autotune.core.ranking import Ranking, Standing
 from autotune.core.trial import Interval, Phase, TrialRecord
+from autotune.search.knowledge import Knowledge
 from autotune.study.confirmation import Finalist
+from autotune.study.learned import knowledge_of
 from autotune.study.reading import StudyView
 
 
@@ -44,13 +49,34 @@ class Configuration:
 
 
 class Subject:
-    """A study as the report tells it."""
+    """A study as the report tells it.
 
-    def __init__(self, view: StudyView) -> None:
-        self.view = view
+    Args:
+        study: the same study in its storage; None: without what its model has learned.
+    """
+
+    def __init__(self, view: StudyView, study: Study | None = None) -> None:
+        self.view, self._study = view, study
         self.ranking: Ranking = view.ranking
-        fresh = (launch.record for launch in view.confirm_launches)
-        self.by_number = {record.number: record for record in (*view.records, *fresh)}
+        known = (*view.records, *view.later_records)
+        self.by_number = {record.number: record for record in known}
+
+    @property
+    def knowledge(self) -> Knowledge | None:
+        """What the study's model has learned; None: nothing. Made once, for it takes a while.
+
+        Whoever asks begins with the same random draws: no section changes what another says.
+        """
+        if self._learned is None:
+            return None
+        known, state = self._learned
+        known.rng.bit_generator.state = state
+        return known
+
+    @cached_property
+    def _learned(self) -> tuple[Knowledge, Mapping[str, Any]] | None:
+        known = None if self._study is None else knowledge_of(self.view, self._study)
+        return None if known is None else (known, known.rng.bit_generator.state)
 
     @property
     def records(self) -> Sequence[TrialRecord]:

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from autotune.core.objective import LATENCY, THROUGHPUT, Objective
-from autotune.core.trial import Flags, FlagValue, Interval, TrialRecord
+from autotune.core.trial import Flags, FlagValue, Interval
 from autotune.search.knowledge import Knowledge
-from autotune.search.observation import observe
-from autotune.space import SearchSpace
 from autotune.space.rules import DRAFT, STEPS, TOPK
 
 Array = npt.NDArray[np.float64]
@@ -33,19 +29,12 @@ class Curves:
     running_limit: tuple[Interval, ...]
 
 
-def chain_curves(
-    records: Sequence[TrialRecord],
-    space: SearchSpace,
-    objective: Objective,
-    steps: Sequence[int],
-    like: Flags,
-) -> Curves:
-    """What is believed after these records; both empty where nothing with a tree was measured.
+def chain_curves(known: Knowledge | None, steps: Sequence[int], like: Flags) -> Curves:
+    """What is believed of them; both empty where nothing with a tree was measured.
 
     Args:
         like: a configuration whose other flags the chains have.
     """
-    known = _knowledge(records, space, objective)
     if known is None or not known.surrogate.is_physical or not steps:
         return Curves(tuple(steps), (), ())
     surrogate = known.surrogate
@@ -80,13 +69,13 @@ class Effect:
         return float(np.average((means - centre) ** 2, weights=weights))
 
 
-def effects(
-    records: Sequence[TrialRecord], space: SearchSpace, objective: Objective, around: Flags
-) -> list[Effect]:
+def effects(known: Knowledge | None, around: Flags) -> list[Effect]:
     """Each searched flag moved alone from ``around``; empty where nothing was measured."""
+    if known is None:
+        return []
+    space = known.space
     around = {name: around[name] for name in space.names if name in around}
-    known = _knowledge(records, space, objective)
-    if known is None or any(name not in around for name in space.parameters):
+    if any(name not in around for name in space.parameters):
         return []
     found = []
     for flag, parameter in space.parameters.items():
@@ -117,31 +106,8 @@ def _effect(known: Knowledge, flag: str, moved: Mapping[FlagValue, Flags], aroun
     return Effect(flag, tuple(moved), _bands(change), survival)
 
 
-def _knowledge(
-    records: Sequence[TrialRecord], space: SearchSpace, objective: Objective
-) -> Knowledge | None:
-    """None where nothing was measured."""
-    trials = (_trial(record) for record in records)
-    seen = [o for trial in trials if (o := observe(trial, space)) is not None]
-    if not any(o.outcome == "measured" for o in seen):
-        return None
-    return Knowledge(space, objective, seen, [0, len(seen)])
-
-
 def _bands(draws: Array) -> tuple[Interval, ...]:
     low, middle, high = np.percentile(draws, (2.5, 50, 97.5), axis=0)
     return tuple(
         Interval(float(m), float(a), float(b)) for a, m, b in zip(low, middle, high, strict=True)
     )
-
-
-def _trial(record: TrialRecord) -> FrozenTrial:
-    """A trial as Optuna keeps it: what the models read."""
-    attributes = {"record": record.to_dict()}
-    if record.objectives is None:
-        trial = create_trial(state=TrialState.FAIL, user_attrs=attributes)
-    else:
-        values = [record.objectives[name].value for name in (LATENCY, THROUGHPUT)]
-        trial = create_trial(values=values, user_attrs=attributes)
-    trial.number = record.number
-    return trial

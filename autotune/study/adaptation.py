@@ -47,11 +47,3 @@ def in_words(tiers: Sequence[Tier]) -> str:
 def steps(count: int) -> str:
     """``off``, ``1 step``, ``3 steps``."""
     return "off" if count == OFF else f"{count} step{'' if count == 1 else 's'}"
-
-
-def plan_from(raw: object) -> AdaptivePlan | None:
-    """The plan in a user attribute of a trial; None where it is none."""
-    try:
-        return msgspec.convert(raw, AdaptivePlan)
-    except msgspec.ValidationError:
-        return None

@@ -36,6 +36,13 @@ class Row:
     is_latency: bool
     verdict: RowVerdict
 
+    @property
+    def text(self) -> str:
+        """``+ 3.4 % ± 1.2, better``."""
+        half = 50 * (self.change_frac.high - self.change_frac.low)
+        verdict = self.verdict if self.verdict != "tie" else "within the noise"
+        return f"{words.gain(100 * self.change_frac.value)} ± {half:.1f}, {verdict}"
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

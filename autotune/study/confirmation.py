@@ -71,8 +71,15 @@ class Finalist(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error_pct(self) -> float:
-        """Half of the 95 % interval of the gain, in percent points."""
-        return 50 * (self.gain.high - self.gain.low) if self.gain else 0.0
+        """From the gain to the end of its 95 % interval that lies nearer zero, in percent points.
+
+        The interval is not quite symmetric, and half of it could seem to hold zero where it
+        does not.
+        """
+        if self.gain is None:
+            return 0.0
+        gain = self.gain
+        return 100 * (gain.value - gain.low if gain.value > 0 else gain.high - gain.value)
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,14 +137,6 @@ def to_dict(confirmation: Confirmation) -> dict[str, Any]:
     """For programs: as it is kept, with what follows from it."""
     plain: dict[str, Any] = msgspec.to_builtins(confirmation)
     return plain | {"verdict": confirmation.verdict, "is_confirmed": confirmation.is_confirmed}
-
-
-def place_from(raw: object) -> Place | None:
-    """The place in a user attribute of a trial; None where it is none."""
-    try:
-        return msgspec.convert(raw, Place)
-    except msgspec.ValidationError:
-        return None
 
 
 def as_gain(difference: Interval) -> Interval:

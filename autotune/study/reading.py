@@ -36,6 +36,7 @@ class StudyView:
         found: by the last confirm stage, whatever it was about; see ``confirmation``.
         adaptive_launches: with steps that follow the batch, on the prompts of the search.
         ended_at: when each trial ended, UTC.
+        n_foreign: trials that ended without a record that is understood.
         ranges: that the search was widened to, for ``SearchSpace.reaching``.
     """
 
@@ -50,6 +51,7 @@ class StudyView:
     found: Confirmation | None = None
     adaptive_launches: tuple[AdaptiveLaunch, ...] = ()
     ended_at: Mapping[int, datetime] = field(default_factory=dict)
+    n_foreign: int = 0
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
@@ -81,15 +83,20 @@ class StudyView:
         """Whether a server of it was told which accept length to have."""
         return any(EFFECTIVE_FAKE in record.effective for record in self.records)
 
+    @property
+    def later_records(self) -> tuple[TrialRecord, ...]:
+        """Of the launches after the search, those to confirm first."""
+        confirm = (launch.record for launch in self.confirm_launches)
+        adaptive = (launch.record for launch in self.adaptive_launches)
+        return (*confirm, *adaptive)
+
     def record(self, number: int) -> TrialRecord:
         """The record of a trial.
 
         Raises:
             StudyError: the study has no such trial.
         """
-        confirm = (launch.record for launch in self.confirm_launches)
-        adaptive = (launch.record for launch in self.adaptive_launches)
-        for record in (*self.records, *confirm, *adaptive):
+        for record in (*self.records, *self.later_records):
             if record.number == number:
                 return record
         numbers = [record.number for record in self.records]
@@ -166,5 +173,6 @@ def view_of(
         found=store.confirmation(study),
         adaptive_launches=tuple(store.adaptive_launches(study)),
         ended_at=store.ended_at(study),
+        n_foreign=store.n_foreign(study),
         ranges=kept_ranges(study),
     )

@@ -12,10 +12,10 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import optuna
@@ -38,17 +38,19 @@ from autotune.core.trial import (
 )
 from autotune.errors import StudyError, UsageError, nearest
 from autotune.study import artifacts
-from autotune.study.adaptation import MARK, AdaptiveLaunch, plan_from
+from autotune.study.adaptation import MARK, AdaptiveLaunch, AdaptivePlan
 from autotune.study.choice import ATTRIBUTE, Choice, choice_from
 from autotune.study.confirmation import ATTRIBUTE as CONFIRMATION
 from autotune.study.confirmation import (
     PLACE,
     Confirmation,
     ConfirmLaunch,
+    Place,
     confirmation_from,
-    place_from,
 )
 from autotune.study.journal import drop_unfinished_line, open_journal
+
+_Purpose = TypeVar("_Purpose", Place, AdaptivePlan)
 
 STUDIES = Path("studies")
 MASK = "REDACTED"
@@ -269,21 +271,27 @@ class StudyStore:
 
     def confirm_launches(self, study: optuna.Study) -> list[ConfirmLaunch]:
         """The launches of confirm stages, in the order in which they were made."""
-        found = []
-        for trial, record in self._all_records(study):
-            place = place_from(trial.user_attrs.get(PLACE))
-            if record.role == "confirm" and place is not None:
-                found.append(ConfirmLaunch(place, record))
-        return found
+        found = self._afterwards(study, "confirm", PLACE, Place)
+        return [ConfirmLaunch(place, record) for place, record in found]
 
     def adaptive_launches(self, study: optuna.Study) -> list[AdaptiveLaunch]:
         """The launches with steps that follow the batch, in the order in which they were made."""
-        found = []
+        found = self._afterwards(study, "adaptive", MARK, AdaptivePlan)
+        return [AdaptiveLaunch(plan, record) for plan, record in found]
+
+    def _afterwards(
+        self, study: optuna.Study, role: TrialRole, attribute: str, kind: type[_Purpose]
+    ) -> Iterator[tuple[_Purpose, TrialRecord]]:
+        """Launches of a role, each with what it was made for, where its trial says so."""
         for trial, record in self._all_records(study):
-            plan = plan_from(trial.user_attrs.get(MARK))
-            if record.role == "adaptive" and plan is not None:
-                found.append(AdaptiveLaunch(plan, record))
-        return found
+            if record.role == role:
+                with suppress(msgspec.ValidationError):
+                    yield msgspec.convert(trial.user_attrs.get(attribute), kind), record
+
+    def n_foreign(self, study: optuna.Study) -> int:
+        """Trials that ended without a record that is understood: of other makers, say."""
+        ended = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
+        return len(ended) - sum(t.state.is_finished() for t, _ in self._all_records(study))
 
     def ended_at(self, study: optuna.Study) -> dict[int, datetime]:
         """When each trial ended, UTC; Optuna keeps the local time of the tuner."""

@@ -22,6 +22,7 @@ from autotune.engine.sglang.adaptive import flags_for, has_table, takes_off, why
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.errors import NoFeasibleConfiguration
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK, TREE_FLAGS, chain_draft_tokens
+from autotune.study import words
 from autotune.study.adaptation import AdaptivePlan, in_words
 from autotune.study.adaptation import steps as in_steps
 from autotune.study.reading import StudyView
@@ -127,7 +128,8 @@ def suggest(view: StudyView, command: LaunchCommand) -> Suggestion:
         return replace(found, why_static=text)
     if chosen.gain < SMALLEST_GAIN:
         once = f", where {limit} requests run at once" if limit else ""
-        text = f"{in_words(table)} gains nothing by what was measured: {chosen.gain:+.1%}{once}"
+        gain = words.gain(100 * chosen.gain)
+        text = f"{in_words(table)} gains nothing by what was measured: {gain}{once}"
         return replace(found, why_static=text)
     return replace(found, tiers=table, cautions=tuple(_cautions(table, measured, command)))
 

@@ -168,3 +168,12 @@ _STAGES = {
 def stage(name: str) -> str:
     """What a server was doing, after ``while``."""
     return _STAGES.get(name, name or "doing something unknown")
+
+
+def foreign(n_trials: int) -> str:
+    """Of trials without a record that is understood; empty where there are none."""
+    if not n_trials:
+        return ""
+    carry = "trial carries" if n_trials == 1 else "trials carry"
+    stand = "it stands" if n_trials == 1 else "they stand"
+    return f"{n_trials} {carry} no record that autotune understands: {stand} in no table."

@@ -17,6 +17,7 @@ from autotune.core.trial import Caveat, FailureKind, Flags, TrialRecord
 from autotune.errors import StudyError
 from autotune.explain import Explanation, Finding, explain
 from autotune.space.rules import MEMORY, STEPS
+from autotune.study.learned import knowledge_of
 
 from .worlds import chain, crashed, launched, repeated, stored
 
@@ -38,7 +39,8 @@ def hand_sweep() -> list[TrialRecord]:
 def explained(
     root: Path, records: Sequence[TrialRecord], trial: int | None = None, space: str = "speculative"
 ) -> Explanation:
-    return explain(*stored(root, records, space=space), trial)
+    view, study = stored(root, records, space=space)
+    return explain(view, knowledge_of(view, study), trial)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,8 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> dict[int | None, Explanat
     """Each trial of the hand sweep explained, and what is said when none is named."""
     root = tmp_path_factory.mktemp("sweep")
     view, study = stored(root, hand_sweep(), space="steps-only")
-    return {trial: explain(view, study, trial) for trial in (None, 0, 1, 2, 3, 4)}
+    known = knowledge_of(view, study)
+    return {trial: explain(view, known, trial) for trial in (None, 0, 1, 2, 3, 4)}
 
 
 def finding(found: Explanation, code: str, title: str | None = None) -> Finding:
@@ -231,7 +234,8 @@ def test_three_serving_loads_have_a_finding_each(tmp_path: Path) -> None:
     records = [
         launched(0, chain(3), role="baseline", serving=loads), launched(1, chain(4), serving=loads)
     ]  # fmt: skip
-    found = explain(*stored(tmp_path, records, serving=loads))
+    view, study = stored(tmp_path, records, serving=loads)
+    found = explain(view, knowledge_of(view, study))
     assert [f.title for f in found.findings if f.code == "under_load"] == ["C=16", "C=32", "C=64"]
 
 

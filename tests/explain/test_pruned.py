@@ -11,6 +11,8 @@ from autotune.core.trial import TrialRecord
 from autotune.dashboard.note import trial_note
 from autotune.explain import explain
 from autotune.report.page import report_page
+from autotune.report.subject import Subject
+from autotune.study.learned import knowledge_of
 
 from .worlds import chain, launched, stored
 
@@ -27,10 +29,11 @@ def half(number: int) -> TrialRecord:
 def test_each_view_tells_what_it_measured_and_why_it_was_left(tmp_path: Path) -> None:
     records = [launched(0, chain(3), role="baseline"), launched(1, chain(4)), half(2)]
     view, study = stored(tmp_path, records)
-    found = explain(view, study, 2).findings
+    knowledge = knowledge_of(view, study)
+    found = explain(view, knowledge, 2).findings
     assert [each.code for each in found] == ["pruned"]
     assert "pruned after C=1" in found[0].text and WHY in found[0].text
     assert found[0].figures["latency_s"].value == records[2].phases[0].turn_latency_s.value
-    assert WHY in report_page(view) and WHY in trial_note(records[2], None)
+    assert WHY in report_page(Subject(view, study)) and WHY in trial_note(records[2], None)
     assert "after 3 launches, 1 of them pruned" in summary(view, "enough")
-    assert explain(view, study, None).findings[0].code == "choice"
+    assert explain(view, knowledge).findings[0].code == "choice"

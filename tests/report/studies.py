@@ -10,14 +10,15 @@ from pathlib import Path
 import msgspec
 import optuna
 
-from autotune.core.objective import LATENCY, PRESETS, THROUGHPUT
+from autotune.core.objective import DIRECTIONS, LATENCY, PRESETS, THROUGHPUT
 from autotune.core.trial import Failure, FailureKind, Phase, TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
+from autotune.report.subject import Subject
 from autotune.study.config import RunConfig
 from autotune.study.reading import StudyView
 
 from ..core.samples import chain, exactly, phase
-from ..stored import stored
+from ..stored import frozen, stored
 
 COMMAND = (
     "python -m sglang.launch_server --model-path acme/model --tp 4 "
@@ -103,6 +104,13 @@ def view_of(
         command=LaunchCommand.parse(COMMAND),
         records=tuple(records),
     )
+
+
+def subject_of(view: StudyView) -> Subject:
+    """What the report is made of: the study, and the same in a storage for its model."""
+    study = optuna.create_study(directions=DIRECTIONS)
+    study.add_trials([frozen(record) for record in view.records])
+    return Subject(view, study)
 
 
 def store(records: Sequence[TrialRecord], directory: Path, name: str = "made-up") -> optuna.Study:

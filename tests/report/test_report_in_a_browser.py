@@ -17,7 +17,7 @@ from autotune.study.reading import StudyView, read_study
 
 from ..browser import quickest_s
 from ..core.samples import measured
-from .studies import dead, launch, mixed, store, view_of
+from .studies import dead, launch, mixed, store, subject_of, view_of
 
 WAIT_MS = 60_000
 CHOSEN = ("best", "front", "knee", "baseline")
@@ -25,7 +25,7 @@ CHOSEN = ("best", "front", "knee", "baseline")
 
 def opened(page: Page, view: StudyView, folder: Path) -> Page:
     path = folder / "report.html"
-    path.write_text(report_page(view), encoding="utf-8")
+    path.write_text(report_page(subject_of(view)), encoding="utf-8")
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-drawn]", timeout=WAIT_MS)
     return page
@@ -137,7 +137,7 @@ def test_a_crossing_is_named_where_three_loads_were_measured(page: Page, tmp_pat
 @pytest.mark.alone
 def test_two_hundred_trials_open_at_once_and_two_thousand_open(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    path.write_text(report_page(view_of(mixed(200))), encoding="utf-8")
+    path.write_text(report_page(subject_of(view_of(mixed(200)))), encoding="utf-8")
 
     def opens() -> None:
         page.goto(path.as_uri())

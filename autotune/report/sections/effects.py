@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from html import escape
 
 from autotune.core.trial import FlagValue
-from autotune.errors import AutotuneError
 from autotune.report.figure import BLUE, GREEN, GREY, Figure, canvas, faint
 from autotune.report.html import Child, table
 from autotune.report.section import Section, side_by_side
 from autotune.report.subject import Subject
 from autotune.search.curves import Effect, effects
-from autotune.space import load_space
 from autotune.space.rules import SHORT_NAMES
 from autotune.study import words
 
@@ -24,11 +22,7 @@ def section(subject: Subject) -> Section | None:
     best = subject.ranking.best
     if best is None or len(subject.ranking.standings) < 2:
         return None
-    try:
-        space = load_space(subject.view.config.space).reaching(subject.view.ranges)
-        found = effects(subject.records, space, subject.view.objective, best.flags)
-    except AutotuneError:  # the space's file is gone, say
-        return None
+    found = effects(subject.knowledge, best.flags)
     total = sum(effect.variance for effect in found)
     if not found or total <= 0:
         return None

@@ -39,9 +39,10 @@ def _remarks(ranking: Ranking) -> list[Child]:
         told.append(tag("p", f"The same within the noise: trials {pairs}{more}.", class_="note"))
     if ranking.perhaps:
         numbers = ", ".join(str(s.trial) for s in ranking.perhaps[:12])
+        s = "" if len(ranking.perhaps) == 1 else "s"
         more = f" and {len(ranking.perhaps) - 12} more" if len(ranking.perhaps) > 12 else ""
         told.append(
-            tag("p", f"Off the front by no more than the noise: trials {numbers}{more}.",
+            tag("p", f"Off the front by no more than the noise: trial{s} {numbers}{more}.",
                 class_="note")
         )  # fmt: skip
     return told
@@ -62,7 +63,8 @@ def _slider(ranking: Ranking) -> Safe:
             tag("span", "fast agent"), class_="range"),
         tag("p", _sentence(_choice(ranking, own, at), at), id="winner", role="status",
             aria_live="polite"),
-        tag("p", f"Presets: {presets}. The same after the run: autotune pareto --weight latency=W.",
+        tag("p", f"Gains as measured in the search. Presets: {presets}. The same after the run: "
+            "autotune pareto --weight latency=W.",
             class_="note"),
         Safe(f'<script type="application/json" id="winners">{_winners(ranking)}</script>'),
         class_="slider",

@@ -8,6 +8,7 @@ from typing import Any
 from autotune.report.html import tag
 from autotune.report.section import Section
 from autotune.report.subject import Subject
+from autotune.study import words
 from autotune.study.budget import gpu_hours
 from autotune.study.store import masked
 
@@ -27,9 +28,11 @@ def section(subject: Subject) -> Section:
 
 def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     view, config = subject.view, subject.view.config
-    n_fresh = len(view.confirm_launches)
-    fresh = f" and {n_fresh} to confirm" if n_fresh else ""
-    yield "study", f"{view.name}, {len(view.records)} launches{fresh}"
+    n_fresh, n_adaptive = len(view.confirm_launches), len(view.adaptive_launches)
+    parts = [f"{view.name}, {len(view.records)} launches"]
+    parts += [f"{n_fresh} to confirm"] if n_fresh else []
+    parts += [f"{n_adaptive} with steps that follow the load"] if n_adaptive else []
+    yield "study", words.listed(parts)
     yield "engine", "the simulated server" if view.is_simulated else config.engine
     if config.scenario:
         yield "scenario", str(config.scenario)

@@ -7,12 +7,10 @@ from html import escape
 from typing import Any
 
 from autotune.core.trial import Flags, FlagValue, Interval
-from autotune.errors import AutotuneError
 from autotune.report.figure import BLUE, GREY, SERIES, Figure, canvas, faint
 from autotune.report.section import Section, side_by_side
 from autotune.report.subject import Configuration, Subject
 from autotune.search.curves import Curves, chain_curves
-from autotune.space import load_space
 from autotune.space.rules import MEMORY, STEPS, TOPK
 from autotune.study import words
 
@@ -23,16 +21,17 @@ def section(subject: Subject) -> Section | None:
     chains = [c for c in subject.configurations if _steps(c) is not None]
     if not chains:
         return None
-    curves = _curves(subject, chains)
+    last = max(_steps(c) or 0 for c in chains) + _MORE_STEPS
+    curves = chain_curves(subject.knowledge, range(1, last + 1), _like(subject))
     like = words.flags({k: v for k, v in _like(subject).items() if k == MEMORY})
     at = f" at {like}" if like else ""
     figures = []
     most = max(subject.serving, default=1)
     for name, title, value, band in (
         ("accept", "accept length, tokens per verify pass", lambda c: c.accept_length,
-         curves.accept_length if curves else ()),
+         curves.accept_length),
         ("pressure", "requests that run at once",
-         lambda c: c.effective("max_running_requests"), curves.running_limit if curves else ()),
+         lambda c: c.effective("max_running_requests"), curves.running_limit),
         ("kv", f"share of the KV pool in use at C={most}", lambda c: _kv_used(c, most), ()),
     ):  # fmt: skip
         figure = _figure(subject, chains, curves, name, title, value, band)
@@ -42,7 +41,7 @@ def section(subject: Subject) -> Section | None:
         return None
     model = (
         f" The line is what the search's model believes of a chain (topk 1){at}, with its 95 % band"
-        if curves and (curves.accept_length or curves.running_limit)
+        if curves.accept_length or curves.running_limit
         else " The search's model has nothing to say here"
     )
     lead = (
@@ -68,20 +67,10 @@ def _like(subject: Subject) -> Flags:
     return chosen.flags
 
 
-def _curves(subject: Subject, chains: Sequence[Configuration]) -> Curves | None:
-    last = max(_steps(c) or 0 for c in chains) + _MORE_STEPS
-    steps = range(1, last + 1)
-    try:
-        space = load_space(subject.view.config.space).reaching(subject.view.ranges)
-        return chain_curves(subject.records, space, subject.view.objective, steps, _like(subject))
-    except AutotuneError:  # the space's file is gone, say: the points stand without a line
-        return None
-
-
 def _figure(
     subject: Subject,
     chains: Sequence[Configuration],
-    curves: Curves | None,
+    curves: Curves,
     name: str,
     title: str,
     value: Callable[[Configuration], float | None],
@@ -93,7 +82,7 @@ def _figure(
     if not known:
         return None
     figure = canvas("speculative_num_steps", title, hovermode="closest", xaxis_dtick=1)
-    if curves is not None and band:
+    if band:
         _draw_band(figure, curves.steps, band)
     if name == "kv":
         figure.update_yaxes(rangemode="tozero", ticksuffix=" %")

@@ -13,9 +13,9 @@ from autotune.study import words
 
 
 def section(subject: Subject) -> Section | None:
-    records = subject.by_number.values()
+    records, foreign = subject.by_number.values(), words.foreign(subject.view.n_foreign)
     if not records:
-        return None
+        return Section("trials", "All trials", foreign) if foreign else None
     names = list(dict.fromkeys(name for r in records for name in r.flags))
     latency = f"one turn at C={subject.view.config.latency_concurrency}, s"
     titles = [
@@ -38,7 +38,7 @@ def section(subject: Subject) -> Section | None:
         class_="sortable",
         id="all-trials",
     )
-    lead = "± is half of the 95 % interval; ★ is the recommended configuration."
+    lead = f"± is half of the 95 % interval; ★ is the recommended configuration. {foreign}".strip()
     return Section("trials", "All trials", lead, (whole,))
 
 
