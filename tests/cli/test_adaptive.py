@@ -115,6 +115,8 @@ def test_one_launch_runs_the_steps_that_each_load_wants(tmp_path: Path) -> None:
     assert json.loads(autotune("pareto", "--json", cwd=tmp_path).stdout) == before
     shown = autotune("show", cwd=tmp_path).stdout
     assert "Adaptive 4 steps" in shown and "fixed, trial 1" in shown
+    whole = json.loads(autotune("show", "--json", cwd=tmp_path).stdout)
+    assert problems(whole, schema_of("show")) == [] and len(whole["adaptive_launches"]) == 1
     again = json.loads(autotune("adaptive", "--json", cwd=tmp_path).stdout)
     assert not list(problems(again, schema_of("adaptive")))
     assert again["launched"]["trials"] == [2], "a launch made before counts"

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from autotune.cli.documents import schema_of
+
+from ..json_schema import problems
 from .commands import autotune, complaint, records
 from .conftest import FinishedStudy
 
@@ -39,6 +42,8 @@ def test_the_verdict_is_in_every_reading_of_the_study(proven: FinishedStudy) -> 
     assert told["verdict"] in ("better", "worse", "tie", "inconclusive")
     gain = told["finalists"][0]["gain"]
     assert gain["low"] < gain["value"] < gain["high"]
+    whole = json.loads(autotune("show", "--json", cwd=proven.directory).stdout)
+    assert problems(whole, schema_of("show")) == [] and len(whole["confirm_launches"]) == 2
     shown = autotune("show", cwd=proven.directory).stdout
     assert "Confirm  fresh launches in turns, on prompts new to the search" in shown
 
@@ -47,7 +52,9 @@ def test_launches_made_before_are_not_made_again(proven: FinishedStudy) -> None:
     again = autotune("confirm", "--launches", "1", "--json", cwd=proven.directory)
     assert again.returncode == 0, again.stderr
     assert "trial" not in again.stderr
-    assert json.loads(again.stdout)["confirmation"]["n_left"] == 0
+    document = json.loads(again.stdout)
+    assert document["confirmation"]["n_left"] == 0
+    assert problems(document, schema_of("pareto")) == []
     assert len(records(proven.directory)) == 5
 
 

@@ -215,9 +215,18 @@ def test_three_loads_have_a_column_each(say: Callable[..., Said]) -> None:
     assert all(f"At C={load} the running limit binds" in text for load in THREE)
 
 
-def test_trials_of_others_are_passed_over(say: Callable[..., Said]) -> None:
+def test_trials_of_others_are_passed_over_and_counted(
+    say: Callable[..., Said], folder: Path
+) -> None:
     """However good their values are."""
+    line = "3 trials carry no record that autotune understands: they stand in no table."
+    for command in ("show", "pareto"):
+        assert f"\nForeign  {line}\n" in say("foreign", command).out
+        assert "Foreign" not in say("three", command).out
+    assert say("foreign", "report --cdn").code == 0
+    assert line in (folder / "studies" / "foreign" / "report.html").read_text()
     front = say("foreign", "pareto --json").document
+    assert front["n_foreign"] == 3 and "n_foreign" not in say("three", "show --json").document
     assert {member["trial"] for member in front["front"]} <= set(range(6))
     assert front["best"]["trial"] == 3
 

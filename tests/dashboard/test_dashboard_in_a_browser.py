@@ -84,6 +84,23 @@ def test_our_front_shows_the_same_points(page: Page, shown: Served) -> None:
     assert sorted(map(tuple, line)) == expected
 
 
+def test_a_narrow_page_shows_each_panel_whole_and_breaks_commands(
+    page: Page, shown: Served
+) -> None:
+    page.set_viewport_size({"width": 600, "height": 900})
+    opened(page, shown)
+    boxes = [
+        page.locator(f'[id="user-defined-plot:autotune-{name}"]').bounding_box() for name in PANELS
+    ]
+    known = [box for box in boxes if box is not None]
+    assert len(known) == len(PANELS)
+    assert all(box["width"] > 400 and box["x"] + box["width"] <= 600 for box in known)
+    assert len({round(box["y"]) for box in known}) == len(PANELS), "one below the other"
+    page.goto(f"{shown.page}/note")
+    page.wait_for_selector("main pre code", timeout=WAIT_MS)
+    assert page.eval_on_selector("main pre", "e => e.scrollWidth <= e.clientWidth")
+
+
 def test_no_trial_outside_a_constraint_is_called_best_in_the_list(
     page: Page, shown: Served
 ) -> None:
