@@ -72,7 +72,8 @@ def command(
         return
     if comparison is not None:
         lines += ["", *comparison_lines(comparison)]
-    if suggestion.tiers:
+    is_worse = comparison is not None and comparison.verdict == "worse"
+    if suggestion.tiers and not is_worse:  # export would refuse it
         lines += ["", f"Next     autotune export --study {config.study} --adaptive"]
     click.echo("\n".join(lines).strip("\n"), err=events == STDOUT)
 

@@ -53,7 +53,15 @@ def command(
 ) -> None:
     """The best launch flags of a study, in the form that you deploy."""
     from autotune.errors import UsageError
-    from autotune.export import check_format, check_proven, choose, recipe_for, render, render_all
+    from autotune.export import (
+        check_carries,
+        check_format,
+        check_proven,
+        choose,
+        recipe_for,
+        render,
+        render_all,
+    )
     from autotune.export import front as whole_front
     from autotune.study.config import load_objective
     from autotune.study.reading import read_study
@@ -66,6 +74,8 @@ def command(
         )
     check_format(format_name)
     view = read_study(study, objective=load_objective(best) if best else None)
+    if trial is not None:
+        check_carries(view, trial)
     standings: Sequence[Standing] = (
         whole_front(view.ranking) if front else
         [choose(view.ranking, knee=knee, trial=trial, max_latency_s=max_latency,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _STUDY = re.compile(r"/api/studies/(\d+)/?")
+_IMPORTANCES = re.compile(r"/api/studies/(\d+)/param_importances/?")
 _PAGE = re.compile(r"/dashboard(/.*)?")
 _GAIN = "gain_pct"
 _CACHE = ("HTTP_IF_MODIFIED_SINCE", "HTTP_IF_NONE_MATCH", "HTTP_RANGE")
@@ -29,7 +30,7 @@ table:not([class]) :is(td, th) { padding: 2px 16px 2px 0; text-align: left; whit
 main { min-width: 0; }
 main .MuiCardContent-root { overflow-x: auto; }
 .MuiGrid-container:has(> .MuiGrid-root > .MuiCard-root [id^="user-defined-plot"]) {
-  margin: 0 -8px 0 8px; width: 100%; padding: 0 8px; gap: 16px 0;
+  margin: 0; width: 100%; padding: 0 0 0 16px; gap: 16px 0;
 }
 .MuiGrid-root:has(> .MuiCard-root [id^="user-defined-plot"]) { padding: 0 8px; min-width: 0; }
 main pre code { white-space: pre-wrap !important; overflow-wrap: anywhere; }
@@ -77,6 +78,9 @@ class Corrected:
         found = _STUDY.fullmatch(path)
         if found and environ["REQUEST_METHOD"] == "GET":
             return self._study(int(found[1]), environ, start_response)
+        found = _IMPORTANCES.fullmatch(path)
+        if found and (none := self._no_importances(int(found[1]))) is not None:
+            return _send(none, start_response)
         if _PAGE.fullmatch(path):
             return self._page(environ, start_response)
         return self.app(environ, start_response)
@@ -94,6 +98,22 @@ class Corrected:
             document["trials"] = document["trials"][after or 0 :]
             answer.body = json.dumps(document, allow_nan=False).encode()
         return _send(answer, start_response)
+
+    def _no_importances(self, study_id: int) -> Answer | None:
+        """Of a study none of whose trials has parameters: the real one divides by their number.
+
+        Flags outside the space that is searched are no parameters.
+        """
+        storage = self.teller.study._storage
+        try:
+            trials = storage.get_all_trials(study_id, deepcopy=False)
+        except KeyError:
+            return None
+        if any(trial.params for trial in trials):
+            return None
+        empty: list[list[object]] = [[] for _ in storage.get_study_directions(study_id)]
+        body = json.dumps({"param_importances": empty}).encode()
+        return Answer("200 OK", (("Content-Type", "application/json"),), body)
 
     def _correct(self, study_id: int, document: dict[str, Any]) -> None:
         storage = self.teller.study._storage

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from autotune.core.ranking import Ranking, Standing
+from autotune.core.trial import AFTERWARDS
 from autotune.errors import MeasurementError, NoFeasibleConfiguration, UsageError
+from autotune.study import words
 from autotune.study.reading import StudyView
 from autotune.study.verdict import proof_of
 
@@ -34,6 +36,34 @@ def choose(
     if chosen is None:
         raise _nothing()
     return chosen
+
+
+def check_carries(view: StudyView, trial: int) -> None:
+    """Refuses a trial that has no values of its own to choose it by, and says why.
+
+    Raises:
+        StudyError: the study has no such trial.
+        UsageError: it failed, was left, ran as another one, or was launched after the search.
+    """
+    record = view.record(trial)
+    if record.same_as is not None:
+        raise UsageError(
+            f"trial {trial} ran as trial {record.same_as} had",
+            hint=f"--trial {record.same_as} exports those flags",
+        )
+    if record.role in AFTERWARDS:
+        standing = view.ranking.standing_of(record) if record.role == "confirm" else None
+        instead = f"--trial {standing.trial}" if standing else "--adaptive"
+        raise UsageError(
+            f"trial {trial} is no trial of the search: it was launched to judge what that found",
+            hint=f"{instead} exports its flags",
+        )
+    if record.objectives is None:
+        reason = words.failure(record) if record.failure else words.pruned(record)
+        raise UsageError(
+            f"trial {trial} carries no values: {reason}",
+            hint="autotune show tells what became of each trial",
+        )
 
 
 def check_proven(view: StudyView, standing: Standing) -> None:
@@ -106,7 +136,5 @@ def _by_trial(ranking: Ranking, trial: int, allow_infeasible: bool) -> Standing:
             hint="leave the speculative flags out of your command to run without",
         )
     raise UsageError(
-        f"trial {trial} carries no values: it failed, it was pruned, it ran as another trial had, "
-        "or it does not exist",
-        hint="autotune show tells what became of each trial",
+        f"trial {trial} carries no values", hint="autotune show tells what became of each trial"
     )

@@ -307,7 +307,27 @@ def test_a_study_of_failures_has_nothing_to_export(export: Export) -> None:
     export.study([dead(i) for i in range(4)])
     assert export().code == 6
     said = export("--trial", "2")
-    assert said.code == 2 and "trial 2 carries no values: it failed" in said.err
+    assert said.code == 2 and "trial 2 carries no values: failed after" in said.err
+
+
+def test_a_trial_that_cannot_be_exported_is_told_from_one_that_does_not_exist(
+    export: Export,
+) -> None:
+    again = msgspec.structs.replace(launch(2), same_as=1, objectives=None, phases=[])
+    fresh = msgspec.structs.replace(launch(3), role="confirm", flags=launch(1).flags)
+    study = export.study([launch(0), launch(1), again])
+    place = {"winner": 1, "configuration": 1, "round": 0}
+    values = [1.0, 900.0]
+    marks = {"record": fresh.to_dict(), "confirm": place}
+    study.add_trial(optuna.trial.create_trial(values=values, user_attrs=marks))
+    said = export("--trial", "9")
+    assert said.code == 7 and "has no trial 9: it has 0 to 2" in said.err
+    said = export("--trial", "2")
+    assert said.code == 2 and "trial 2 ran as trial 1 had" in said.err
+    assert "--trial 1 exports those flags" in said.err
+    said = export("--trial", "3")
+    assert said.code == 2 and "trial 3 is no trial of the search" in said.err
+    assert "--trial 1 exports its flags" in said.err
 
 
 def test_a_study_of_two_thousand_trials_exports_its_best(export: Export) -> None:

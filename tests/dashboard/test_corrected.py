@@ -253,3 +253,22 @@ def test_a_launch_after_the_search_is_none_of_its_best(
     later = document["trials"][4]
     assert "values" not in later and all(t["values"] for t in document["trials"][:4])
     assert f"({role})" in later["note"]["body"]
+
+
+def test_a_study_without_parameters_has_no_importances(tmp_path: Path) -> None:
+    """As when its flags lie outside the space: the real dashboard divides by zero there."""
+    store = made(tmp_path, 0)
+    study = store.open()
+    for number in range(3):
+        trial = study.ask()
+        store.tell(study, trial, record_for(number, {}, infeasible=False))
+    with serving(store) as served:
+        status, _, body = served.ask(f"/api/studies/{study._study_id}/param_importances")
+        assert (status, json.loads(body)) == (200, {"param_importances": [[], []]})
+        assert served.ask("/api/studies/99/param_importances")[0] == 404
+
+
+@pytest.mark.filterwarnings("ignore:Some regimes for parameter")  # of few trials
+def test_importances_of_a_study_with_parameters_are_those_of_the_real_one(served: Served) -> None:
+    status, _, body = served.ask(f"/api/studies/{served.study._study_id}/param_importances")
+    assert status == 200 and len(json.loads(body)["param_importances"][0]) == 4

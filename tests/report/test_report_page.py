@@ -196,6 +196,7 @@ def test_the_verdict_is_that_of_the_fresh_launches() -> None:
         subject_of(replace_view(searched, confirm_launches=launches, found=found)), cdn=True
     )
     assert "2.1 % ± 1.0 better than the baseline" in page
+    assert "on fresh launches, which count: better, 2.1" in page.replace("\u00a0", " ")
     assert "confirmed on 2 fresh launches" in page
     assert "2 fresh launches, in turns with the baseline" in page
     assert "All 6 trials" in page and "2 launches and 4 to confirm" in page

@@ -15,13 +15,13 @@ from optuna.trial import TrialState
 
 from autotune.core.objective import PRESETS
 from autotune.core.ranking import rank
-from autotune.core.trial import FailureKind, Flags, TrialRecord
+from autotune.core.trial import FailureKind, Flags, Interval, TrialRecord
 from autotune.errors import Interrupted, LaunchError
 from autotune.events import ConfirmStarted
 from autotune.search.observation import observations
 from autotune.space.rules import STEPS
 from autotune.study.confirm import ConfirmPlan, ConfirmStage, judged
-from autotune.study.confirmation import Confirmation, ConfirmLaunch, Place
+from autotune.study.confirmation import Confirmation, ConfirmLaunch, Finalist, Place
 from autotune.study.tuner import Tuner
 from autotune.study.verdict import confirmed
 
@@ -321,3 +321,13 @@ def test_the_stage_measures_with_the_evaluator_it_is_given(bench: Bench) -> None
     stage.run()
     assert isinstance(tuner.evaluator, FakeEvaluator)
     assert {role for _, role in tuner.evaluator.asked} == {"confirm"}
+
+
+@given(st.lists(st.floats(-0.5, 0.5), min_size=3, max_size=3).map(sorted))
+def test_a_gain_and_its_error_leave_zero_out_where_the_interval_does(ends: list[float]) -> None:
+    low, value, high = ends
+    found = Finalist(trial=1, gain=Interval(value, low, high))
+    if low > 0 or high < 0:
+        assert abs(found.gain_pct) > found.error_pct - 1e-9
+    elif low < 0 < high and value:
+        assert abs(found.gain_pct) <= found.error_pct + 1e-9
