@@ -66,16 +66,20 @@ class MemoryModel:
 
     def survival(self, fraction: Array, draft: Array) -> Array:
         """Probability that a launch at these settings outlives its walls; shape as given."""
-        return np.asarray(self.weight @ self._lives(fraction, draft, 0.0))
+        above, below = self._rooms(fraction, draft)
+        return np.asarray(self.weight @ (ndtr(above / _EDGE_GB) * ndtr(below / _POOL_SD_GB)))
 
-    def lasting(self, fraction: Array, draft: Array) -> Array:
-        """``survival`` once a launch at these very settings has ended well; shape as given.
+    def survival_and_lasting(self, fraction: Array, draft: Array) -> Array:
+        """``survival``, and the same once a launch at these very settings has ended well.
 
-        Where the wall is only not known, one such launch shows that it is elsewhere.
+        Where the wall is only not known, one such launch shows that it is elsewhere. Shape (2, n).
         """
-        shown = self.weight[:, None] * self._lives(fraction, draft, _SLACK_GB)
-        lives = (shown * self._lives(fraction, draft, 0.0)).sum(axis=0)
-        return np.asarray(lives / np.maximum(shown.sum(axis=0), 1e-12))
+        above, below = self._rooms(fraction, draft)
+        fits = ndtr(below / _POOL_SD_GB)
+        lives = ndtr(above / _EDGE_GB) * fits
+        shown = self.weight[:, None] * (ndtr((above + _SLACK_GB) / _EDGE_GB) * fits)
+        lasting = (shown * lives).sum(axis=0) / np.maximum(shown.sum(axis=0), 1e-12)
+        return np.stack([self.weight @ lives, lasting])
 
     def pool_start(self) -> Array:
         """The fraction at which the KV pool begins, one per draw."""
@@ -85,10 +89,10 @@ class MemoryModel:
         """``pool_start`` of ``n`` draws by weight."""
         return self.pool_start()[rng.choice(self.weight.size, size=n, p=self.weight)]
 
-    def _lives(self, fraction: Array, draft: Array, slack_gb: float) -> Array:
-        """Of each draw, shape (draws, settings)."""
-        above = self._free(fraction, draft) - self.margin_gb[:, None] + slack_gb
-        return np.asarray(ndtr(above / _EDGE_GB) * ndtr(self._pool(fraction, draft) / _POOL_SD_GB))
+    def _rooms(self, fraction: Array, draft: Array) -> tuple[Array, Array]:
+        """GB to either wall, the upper and the lower, of each draw: shape (draws, settings)."""
+        above = self._free(fraction, draft) - self.margin_gb[:, None]
+        return above, self._pool(fraction, draft)
 
     def _free(self, fraction: Array, draft: Array) -> Array:
         outside = (1.0 - fraction)[None, :] * self.gpu_gb[:, None]
@@ -212,6 +216,6 @@ def _weighted(model: MemoryModel, seen: Iterable[Observation]) -> MemoryModel:
 
 
 def each_once(probability: Callable[[Array, Array], Array], fraction: Array, draft: Array) -> Array:
-    """``survival`` or ``lasting`` of many configurations, each pair computed once."""
+    """A probability of many configurations, each pair computed once; the last axis is theirs."""
     pairs, place = np.unique(np.column_stack([fraction, draft]), axis=0, return_inverse=True)
-    return probability(pairs[:, 0], pairs[:, 1])[place.reshape(-1)]
+    return probability(pairs[:, 0], pairs[:, 1])[..., place.reshape(-1)]

@@ -292,9 +292,8 @@ class Surrogate:
             mean[:, place] + sign * away + more
             for sign, mean, more in zip(_WORSE, means, added, strict=True)
         ]
-        held = fraction[one], draft[one]
-        memory = each_once(self.memory.survival, *held)[place]
-        lasting = each_once(self.memory.lasting, *held)[place]
+        both = each_once(self.memory.survival_and_lasting, fraction[one], draft[one])
+        memory, lasting = both[:, place]
         survival = memory * self._lives_otherwise(features)
         return Predictions(
             logs[0], logs[1], sds[0], sds[1], survival, memory, lasting,
