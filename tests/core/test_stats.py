@@ -117,7 +117,7 @@ def test_percentiles_rise(values: list[float]) -> None:
 pairs = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 200)), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pairs)
 def test_a_ratio_is_sum_over_sum_within_the_ratios_of_its_pairs(
     told: list[tuple[int, int]],
@@ -146,7 +146,6 @@ def test_the_ratio_interval_covers_the_truth_about_as_often_as_it_claims() -> No
     assert 175 <= covered <= 199
 
 
-@settings(deadline=None)
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_a_share_has_the_interval_of_wilson(told: tuple[int, int]) -> None:
     n_yes, n = told
@@ -176,7 +175,7 @@ def test_a_weight_counts_as_so_many_equal_samples(told: list[tuple[int, int]]) -
         assert value == repeated[place - 1], name
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(samples, samples, st.floats(0.01, 100.0))
 def test_a_drift_has_no_unit_and_turns_round_with_its_halves(
     before: list[float], after: list[float], scale: float

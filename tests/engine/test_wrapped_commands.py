@@ -128,7 +128,7 @@ def test_no_change_changes_no_byte(command: LaunchCommand) -> None:
 quoted = st.text("ab \t\"'\\$`;&|<>()*?#~!{}=-\n", min_size=1, max_size=8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(quoted, min_size=1, max_size=5), st.sampled_from(["shlex", "double"]))
 def test_words_are_read_as_bash_reads_them(words: list[str], style: str) -> None:
     def double(word: str) -> str:

@@ -38,7 +38,7 @@ TEXT = st.one_of(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8),
 )
 TEXT = TEXT.filter(lambda text: "{flags}" not in text and "{port}" not in text)  # marks of autotune
-SMALL = settings(max_examples=120, deadline=None)
+SMALL = settings(max_examples=120)
 
 
 def is_value(text: str) -> bool:
@@ -183,7 +183,7 @@ def test_sglangs_own_file(words: tuple[str, ...]) -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(WORDS)
 def test_the_difference_holds_both_commands(words: tuple[str, ...]) -> None:
     check_difference(made(words))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.core.trial import Phase
@@ -140,7 +140,6 @@ def test_short_answers_say_nothing_about_loops() -> None:
     assert summary([steady(0.0, text="no no no no")]).loop_frac is None
 
 
-@settings(deadline=None)  # the first text takes longer
 @given(st.integers(0, 10_000))
 def test_generated_prose_code_logs_and_json_are_no_loops(seed: int) -> None:
     pen = Pen(f"{seed}")

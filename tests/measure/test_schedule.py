@@ -307,7 +307,7 @@ def test_a_replay_ends_with_its_phase() -> None:
     assert 20 <= len({s.number for s in sent}) <= 41
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 12), st.integers(1, 5), st.floats(0.1, 3.0), st.integers(0, 50))
 def test_a_closed_loop_never_has_more_in_flight_and_never_says_a_thing_twice(
     concurrency: int, n_turns: int, each_s: float, first_session: int

@@ -108,7 +108,7 @@ WHOLE = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(ANSWERS)), st.lists(st.integers(1, 2500), max_size=12))
 def test_any_split_of_the_bytes_gives_the_same_record(name: str, cuts: list[int]) -> None:
     data = ANSWERS[name]

@@ -169,7 +169,7 @@ def test_a_list_of_steps_cannot_grow() -> None:
     assert space.reaching({STEPS: (1, 9)}) == space
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     accepted=st.floats(0.3, 0.9),
     per_step=st.floats(0.03, 0.25),

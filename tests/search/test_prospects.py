@@ -101,7 +101,7 @@ def test_a_record_without_a_latency_tells_nothing() -> None:
     assert prospects(study_of(KNOWN), SPACE, AGENTIC, record) is None
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     latencies=st.lists(st.floats(0.5, 2.0), min_size=3, max_size=5),
     throughputs=st.lists(st.floats(300.0, 3000.0), min_size=5, max_size=5),

@@ -194,7 +194,7 @@ def add_foreign(study: optuna.Study, params: dict[str, Any]) -> None:
     )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([SMALL, LARGE]), STEPS, st.integers(0, 3))
 def test_whatever_a_study_holds_a_proposal_is_legal_new_and_behind_no_wall(
     space: SearchSpace, history: list[tuple[str, FailureKind, int]], seed: int

@@ -44,7 +44,6 @@ def check(space: SearchSpace, history: list[Event], seed: int) -> None:
 # Without shrinking, which takes minutes here: a history is at most eight trials long.
 PROPERTY = settings(
     max_examples=25,
-    deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

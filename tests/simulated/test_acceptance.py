@@ -90,7 +90,7 @@ def test_without_speculation_every_pass_is_one_token() -> None:
     assert (alone.mean, alone.draw(0.0), alone.draw(0.999)) == (1.0, 1, 1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(qualities, depths, widths, st.integers(2, 20), st.integers(0, 99))
 def test_draws_come_as_often_as_the_distribution_says(
     quality: DraftQuality, steps: int, topk: int, draft_tokens: int, seed: int

@@ -74,7 +74,7 @@ def play(batch: BatchScheduler, limit: int = 50_000) -> dict[Request, int]:
 loads = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 90)), min_size=1, max_size=12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(loads, st.integers(1, 5), st.sampled_from([CHAIN, Speculation(5, 4, 16), NO_SPECULATION]))
 def test_every_request_gets_exactly_its_tokens(
     load: list[tuple[int, int]], running: int, speculation: Speculation
@@ -87,7 +87,7 @@ def test_every_request_gets_exactly_its_tokens(
     assert batch.cache.held_tok == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(loads, st.integers(600, 900), st.sampled_from([CHAIN, Speculation(5, 4, 16)]))
 def test_a_tiny_pool_retracts_and_still_finishes_everything(
     load: list[tuple[int, int]], pool_tok: int, speculation: Speculation

@@ -85,9 +85,7 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestTheCacheKeepsItsInvariants = CacheMachine.TestCase
-TestTheCacheKeepsItsInvariants.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
-)
+TestTheCacheKeepsItsInvariants.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 def chain(*keys: int, n_tok: int = 10) -> list[Piece]:

@@ -139,7 +139,7 @@ def placed(draw: st.DrawFn) -> SearchSpace:
         return space.on(FACTS)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(placed())
 def test_what_is_counted_is_what_is_left(space: SearchSpace) -> None:
     left = [space.key(flags) for flags in space.configurations()]
@@ -150,7 +150,7 @@ def test_what_is_counted_is_what_is_left(space: SearchSpace) -> None:
         assert space.nearest_legal(flags) == flags
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(placed(), st.data())
 def test_every_point_moves_to_one_that_the_server_accepts(
     space: SearchSpace, data: st.DataObject

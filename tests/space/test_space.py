@@ -104,7 +104,6 @@ def test_every_configuration_is_legal_canonical_and_there_once(space: SearchSpac
     assert space.size <= space.raw_size
 
 
-@settings(deadline=None)
 @given(spaces())
 def test_any_space_holds_exactly_the_legal_points_of_its_rectangle(space: SearchSpace) -> None:
     configurations = list(space.configurations())
@@ -120,7 +119,6 @@ def test_shipped_spaces_have_the_size_that_is_announced() -> None:
     assert (FREE.size, FREE.raw_size) == (132, 132)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_canonical_form_is_idempotent(data: st.DataObject) -> None:
     space = data.draw(st.sampled_from(SPACES))
@@ -132,7 +130,6 @@ def test_canonical_form_is_idempotent(data: st.DataObject) -> None:
     assert space.key(spelled) == space.key(flags)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_nearest_legal_configuration_is_always_legal(data: st.DataObject) -> None:
     space = data.draw(st.one_of(st.sampled_from(SPACES), spaces()))
@@ -144,7 +141,7 @@ def test_nearest_legal_configuration_is_always_legal(data: st.DataObject) -> Non
         assert legal == space.canonical(flags)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(spaces(), st.integers(0, 1000))
 def test_suggests_only_legal_configurations_of_any_space(space: SearchSpace, seed: int) -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))

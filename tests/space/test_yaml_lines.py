@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import AutotuneError, ConfigError, SpaceError, WorkloadError
@@ -115,7 +115,6 @@ def test_says_what_is_wrong_and_where(text: str, message: str) -> None:
     assert "\n" not in error_of(text)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab:-[]{}&*!#'\"|>%@ \n\t1.~\x00é", max_size=40))
 def test_any_text_is_read_or_refused_in_one_sentence(text: str) -> None:
     try:

@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.cli.bars import bar, picture
@@ -41,7 +41,6 @@ def lengths_of(*prompts: tuple[int, list[int]], block_tok: int = 10, at_s: float
     return requests.session(block_tok, "s", at_s)
 
 
-@settings(deadline=None)
 @given(NUMBERS, st.sampled_from([0.0, 0.1, 0.5, 0.9, 0.99, 1.0]))
 def test_quantiles_err_by_one_percent(numbers: list[int], q: float) -> None:
     lengths = Lengths()
@@ -53,7 +52,6 @@ def test_quantiles_err_by_one_percent(numbers: list[int], q: float) -> None:
     assert sum(lengths.by_doubling().values()) == lengths.n == len(numbers)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 2**27 - 1), max_size=9), max_size=9))
 def test_low_ids_are_remembered_exactly(prompts: list[list[int]]) -> None:
     seen, known = SeenIds(), set[int]()

@@ -187,9 +187,7 @@ def test_an_unreadable_file_is_told_in_one_sentence(
     assert "\n" not in caught.value.message
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(EXAMPLES), st.sampled_from([None, *FORMATS]), st.randoms())
 def test_no_damage_to_a_file_ends_in_anything_but_a_sentence(
     tmp_path: Path, example: Example, form: str | None, rng: Random

@@ -26,7 +26,6 @@ def scan(text: str, key: str | None = None, chunk: int = 7) -> list[Any]:
     return [json.loads(element) for _, element in elements]
 
 
-@settings(deadline=None)
 @given(st.lists(JSON, max_size=6), st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
 def test_any_array_is_read_in_any_pieces(
     items: list[Any], chunk: int, indent: int | None, ascii_only: bool
@@ -35,7 +34,6 @@ def test_any_array_is_read_in_any_pieces(
     assert scan(text, chunk=chunk) == items
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), JSON, max_size=3), st.lists(JSON, max_size=4), st.integers(1, 30))
 def test_the_array_under_a_key_is_found(
     others: dict[str, Any], items: list[Any], chunk: int
@@ -44,7 +42,6 @@ def test_the_array_under_a_key_is_found(
     assert scan(text, "conversations", chunk) == items
 
 
-@settings(deadline=None)
 @given(st.lists(JSON, min_size=1, max_size=4), st.data(), st.integers(1, 30))
 def test_a_cut_off_array_never_passes_for_whole(
     items: list[Any], data: st.DataObject, chunk: int
@@ -55,7 +52,6 @@ def test_a_cut_off_array_never_passes_for_whole(
         scan(text[:cut], chunk=chunk)
 
 
-@settings(deadline=None)
 @given(JSON, st.data())
 def test_the_beginning_of_a_cut_off_value_is_read(value: Any, data: st.DataObject) -> None:  # noqa: ANN401
     text = json.dumps(value)
@@ -96,7 +92,6 @@ def test_elements_know_their_line() -> None:
 IDS = st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=12)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**64), st.integers(1, 2_000), st.integers(0, 5))
 def test_the_text_of_a_block_depends_on_its_id_alone(number: int, n_tok: int, seed: int) -> None:
     text = Corpus(seed).block(number, n_tok)
@@ -105,7 +100,6 @@ def test_the_text_of_a_block_depends_on_its_id_alone(number: int, n_tok: int, se
     assert Corpus(seed).block(number, 2 * n_tok).startswith(text)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**40), st.integers(0, 2**40))
 def test_another_id_is_another_text(one: int, other: int) -> None:
     if one != other:
@@ -113,7 +107,7 @@ def test_another_id_is_another_text(one: int, other: int) -> None:
     assert Corpus(0).block(one, 64) != Corpus(1).block(one, 64)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(IDS, IDS, st.integers(1, 64), st.integers(0, 63))
 def test_prompts_share_text_exactly_as_far_as_they_share_ids(
     one: list[int], other: list[int], block_tok: int, rest: int
@@ -134,7 +128,6 @@ def test_prompts_share_text_exactly_as_far_as_they_share_ids(
         assert abs(len(text) / CHARS_PER_TOK - n_tok) <= 0.02 * n_tok + 0.2 * len(ids) + 1
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 6), max_size=8), min_size=1, max_size=8))
 def test_differences_give_back_the_prompts(all_ids: list[list[int]]) -> None:
     requests = Requests()
