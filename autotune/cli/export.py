@@ -54,7 +54,6 @@ def command(
     """The best launch flags of a study, in the form that you deploy."""
     from autotune.errors import UsageError
     from autotune.export import (
-        check_carries,
         check_format,
         check_proven,
         choose,
@@ -74,11 +73,9 @@ def command(
         )
     check_format(format_name)
     view = read_study(study, objective=load_objective(best) if best else None)
-    if trial is not None:
-        check_carries(view, trial)
     standings: Sequence[Standing] = (
         whole_front(view.ranking) if front else
-        [choose(view.ranking, knee=knee, trial=trial, max_latency_s=max_latency,
+        [choose(view, knee=knee, trial=trial, max_latency_s=max_latency,
                 min_throughput_tok_s=min_throughput, allow_infeasible=allow_infeasible)]
     )  # fmt: skip
     if not front and not allow_unconfirmed:

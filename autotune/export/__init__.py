@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.export.adaptive import adaptive_recipe, check_adaptive, suggestion_for
-from autotune.export.choice import check_carries, check_proven, choose, front
+from autotune.export.choice import check_proven, choose, front
 from autotune.export.formats import FORMATS, SCRIPTS, SUFFIXES, check_format, render, render_all
 from autotune.export.recipe import Recipe, other_machine, recipe_for
 
@@ -14,7 +14,6 @@ __all__ = [
     "Recipe",
     "adaptive_recipe",
     "check_adaptive",
-    "check_carries",
     "check_format",
     "check_proven",
     "choose",

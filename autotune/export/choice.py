@@ -11,7 +11,7 @@ from autotune.study.verdict import proof_of
 
 
 def choose(
-    ranking: Ranking,
+    view: StudyView,
     *,
     knee: bool = False,
     trial: int | None = None,
@@ -26,44 +26,18 @@ def choose(
 
     Raises:
         NoFeasibleConfiguration: nothing feasible meets the wish.
-        UsageError: the trial carries no values, or is infeasible and that was not allowed.
+        UsageError: there is no such trial; it failed, was left, ran as another one, or was launched
+            after the search; or it is infeasible and that was not allowed.
     """
     if trial is not None:
-        return _by_trial(ranking, trial, allow_infeasible)
+        return _by_trial(view, trial, allow_infeasible)
+    ranking = view.ranking
     if max_latency_s is not None or min_throughput_tok_s is not None:
         return _within(ranking, max_latency_s, min_throughput_tok_s)
     chosen = ranking.knee if knee else ranking.best
     if chosen is None:
         raise _nothing()
     return chosen
-
-
-def check_carries(view: StudyView, trial: int) -> None:
-    """Refuses a trial that has no values of its own to choose it by, and says why.
-
-    Raises:
-        StudyError: the study has no such trial.
-        UsageError: it failed, was left, ran as another one, or was launched after the search.
-    """
-    record = view.record(trial)
-    if record.same_as is not None:
-        raise UsageError(
-            f"trial {trial} ran as trial {record.same_as} had",
-            hint=f"--trial {record.same_as} exports those flags",
-        )
-    if record.role in AFTERWARDS:
-        standing = view.ranking.standing_of(record) if record.role == "confirm" else None
-        instead = f"--trial {standing.trial}" if standing else "--adaptive"
-        raise UsageError(
-            f"trial {trial} is no trial of the search: it was launched to judge what that found",
-            hint=f"{instead} exports its flags",
-        )
-    if record.objectives is None:
-        reason = words.failure(record) if record.failure else words.pruned(record)
-        raise UsageError(
-            f"trial {trial} carries no values: {reason}",
-            hint="autotune show tells what became of each trial",
-        )
 
 
 def check_proven(view: StudyView, standing: Standing) -> None:
@@ -122,19 +96,35 @@ def _within(ranking: Ranking, latency_s: float | None, tok_s: float | None) -> S
     return max(fit, key=lambda s: s.score)
 
 
-def _by_trial(ranking: Ranking, trial: int, allow_infeasible: bool) -> Standing:
-    for standing in ranking.standings:
-        if trial in standing.trials:
-            if standing.feasible or allow_infeasible:
-                return standing
-            raise UsageError(
-                f"trial {trial} violates a constraint", hint="--allow-infeasible exports it anyway"
-            )
-    if ranking.reference is not None and trial in ranking.reference.trials:
+def _by_trial(view: StudyView, trial: int, allow_infeasible: bool) -> Standing:
+    record = view.record(trial)
+    ranking = view.ranking
+    if record.same_as is not None:
+        raise UsageError(
+            f"trial {trial} ran as trial {record.same_as} had",
+            hint=f"--trial {record.same_as} exports those flags",
+        )
+    if record.role in AFTERWARDS:
+        judged = ranking.standing_of(record) if record.role == "confirm" else None
+        instead = f"--trial {judged.trial}" if judged else "--adaptive"
+        raise UsageError(
+            f"trial {trial} is no trial of the search: it was launched to judge what that found",
+            hint=f"{instead} exports its flags",
+        )
+    if record.objectives is None:
+        reason = words.failure(record) if record.failure else words.pruned(record)
+        raise UsageError(
+            f"trial {trial} carries no values: {reason}",
+            hint="autotune show tells what became of each trial",
+        )
+    standing = next((s for s in ranking.standings if trial in s.trials), None)
+    if standing is None:
         raise UsageError(
             f"trial {trial} is speculation off, the reference: it has no flags to export",
             hint="leave the speculative flags out of your command to run without",
         )
-    raise UsageError(
-        f"trial {trial} carries no values", hint="autotune show tells what became of each trial"
-    )
+    if not standing.feasible and not allow_infeasible:
+        raise UsageError(
+            f"trial {trial} violates a constraint", hint="--allow-infeasible exports it anyway"
+        )
+    return standing

@@ -15,7 +15,7 @@ from autotune.core.ranking import Ranking, rank
 from autotune.core.trial import TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.engine.sglang.environment import EFFECTIVE_FAKE
-from autotune.errors import StudyError
+from autotune.errors import StudyError, UsageError
 from autotune.search.edge import kept_ranges
 from autotune.study.adaptation import AdaptiveLaunch
 from autotune.study.choice import Choice
@@ -94,14 +94,14 @@ class StudyView:
         """The record of a trial.
 
         Raises:
-            StudyError: the study has no such trial.
+            UsageError: the study has no such trial.
         """
         for record in (*self.records, *self.later_records):
             if record.number == number:
                 return record
         numbers = [record.number for record in self.records]
         span = f"0 to {max(numbers)}" if numbers else "none yet"
-        raise StudyError(f"study {self.name!r} has no trial {number}: it has {span}")
+        raise UsageError(f"study {self.name!r} has no trial {number}: it has {span}")
 
 
 def open_store(name: str | None, storage: str | None = None, root: Path = STUDIES) -> StudyStore:

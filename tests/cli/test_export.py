@@ -321,7 +321,7 @@ def test_a_trial_that_cannot_be_exported_is_told_from_one_that_does_not_exist(
     marks = {"record": fresh.to_dict(), "confirm": place}
     study.add_trial(optuna.trial.create_trial(values=values, user_attrs=marks))
     said = export("--trial", "9")
-    assert said.code == 7 and "has no trial 9: it has 0 to 2" in said.err
+    assert said.code == 2 and "has no trial 9: it has 0 to 2" in said.err
     said = export("--trial", "2")
     assert said.code == 2 and "trial 2 ran as trial 1 had" in said.err
     assert "--trial 1 exports those flags" in said.err

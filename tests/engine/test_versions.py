@@ -96,7 +96,7 @@ def exported(flags: dict[str, FlagValue], release: str) -> dict[str, list[str]]:
         command=LaunchCommand.parse(BASE),
         records=(record,),
     )
-    recipe = recipe_for(view, choose(view.ranking, trial=0))
+    recipe = recipe_for(view, choose(view, trial=0))
     script = "\n".join(
         line for line in render(recipe, "shell").splitlines() if not line.startswith("#")
     )

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from autotune.cli.explain import as_text
 from autotune.core.trial import Caveat, FailureKind, Flags, TrialRecord
-from autotune.errors import StudyError
+from autotune.errors import UsageError
 from autotune.explain import Explanation, Finding, explain
 from autotune.space.rules import MEMORY, STEPS
 from autotune.study.learned import knowledge_of
@@ -240,7 +240,7 @@ def test_three_serving_loads_have_a_finding_each(tmp_path: Path) -> None:
 
 
 def test_a_trial_that_the_study_does_not_have_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="has no trial 9: it has 0 to 4"):
+    with pytest.raises(UsageError, match="has no trial 9: it has 0 to 4"):
         explained(tmp_path, hand_sweep(), 9)
 
 

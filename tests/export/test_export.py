@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.core.objective import PRESETS
-from autotune.core.ranking import rank
 from autotune.core.trial import FlagValue, Interval, TrialRecord
 from autotune.engine.sglang.command import LaunchCommand
 from autotune.errors import NoFeasibleConfiguration, UsageError
@@ -73,54 +72,54 @@ def view(*records: TrialRecord) -> StudyView:
 
 def recipe(number: int = 1) -> Recipe:
     study = view(*RECORDS)
-    return recipe_for(study, choose(study.ranking, trial=number, allow_infeasible=True))
+    return recipe_for(study, choose(study, trial=number, allow_infeasible=True))
 
 
-RANKING = rank(RECORDS, PRESETS["agentic"])
+STUDY = view(*RECORDS)
 
 
 def test_the_best_is_chosen_where_nothing_is_asked() -> None:
-    assert choose(RANKING).trial == 1
+    assert choose(STUDY).trial == 1
 
 
 def test_most_throughput_within_a_latency() -> None:
-    assert choose(RANKING, max_latency_s=0.75).trial == 2
-    assert choose(RANKING, max_latency_s=1.0).trial == 0
+    assert choose(STUDY, max_latency_s=0.75).trial == 2
+    assert choose(STUDY, max_latency_s=1.0).trial == 0
     with pytest.raises(NoFeasibleConfiguration, match=r"the fastest is trial 2 with 0\.700 s"):
-        choose(RANKING, max_latency_s=0.5)
+        choose(STUDY, max_latency_s=0.5)
 
 
 def test_least_latency_from_a_throughput_on_and_the_best_within_both() -> None:
-    assert choose(RANKING, min_throughput_tok_s=960.0).trial == 0
-    assert choose(RANKING, min_throughput_tok_s=500.0).trial == 2
-    assert choose(RANKING, max_latency_s=1.0, min_throughput_tok_s=700.0).trial == 1
+    assert choose(STUDY, min_throughput_tok_s=960.0).trial == 0
+    assert choose(STUDY, min_throughput_tok_s=500.0).trial == 2
+    assert choose(STUDY, max_latency_s=1.0, min_throughput_tok_s=700.0).trial == 1
     with pytest.raises(NoFeasibleConfiguration, match=r"the most is trial 3 with 1,100 tok/s"):
-        choose(RANKING, min_throughput_tok_s=2000.0)
+        choose(STUDY, min_throughput_tok_s=2000.0)
     with pytest.raises(NoFeasibleConfiguration, match=r"tok/s or more within 0\.9 s; the most is"):
-        choose(RANKING, max_latency_s=0.9, min_throughput_tok_s=1000.0)
+        choose(STUDY, max_latency_s=0.9, min_throughput_tok_s=1000.0)
 
 
 def test_the_knee_is_on_the_front() -> None:
-    assert choose(RANKING, knee=True) in RANKING.front
+    assert choose(STUDY, knee=True) in STUDY.ranking.front
 
 
 def test_an_infeasible_trial_is_exported_only_when_that_is_allowed() -> None:
     with pytest.raises(UsageError, match="trial 4 violates") as caught:
-        choose(RANKING, trial=4)
+        choose(STUDY, trial=4)
     assert "--allow-infeasible" in caught.value.hint
-    assert choose(RANKING, trial=4, allow_infeasible=True).trial == 4
+    assert choose(STUDY, trial=4, allow_infeasible=True).trial == 4
 
 
 def test_a_trial_without_values_is_never_exported() -> None:
     with pytest.raises(UsageError, match="trial 9"):
-        choose(RANKING, trial=9, allow_infeasible=True)
+        choose(STUDY, trial=9, allow_infeasible=True)
 
 
 def test_a_study_without_values_has_nothing_to_export() -> None:
     with pytest.raises(NoFeasibleConfiguration):
-        choose(rank([], PRESETS["agentic"]))
+        choose(view())
     with pytest.raises(NoFeasibleConfiguration):
-        choose(rank([RECORDS[4]], PRESETS["agentic"]), knee=True)
+        choose(view(RECORDS[4]), knee=True)
 
 
 def test_the_script_replaces_only_the_chosen_flags_and_masks_secrets() -> None:
@@ -161,7 +160,7 @@ def test_the_provenance_names_machine_version_and_gain() -> None:
 )
 def test_flags_read_back_as_they_were(chosen: dict[str, FlagValue]) -> None:
     made = recipe()
-    standing = rank([RECORDS[0]], PRESETS["agentic"]).standings[0]
+    standing = view(RECORDS[0]).ranking.standings[0]
     changed = Recipe(
         made.study, type(standing)(standing.trials, chosen, standing.latency_s,
         standing.throughput_tok_s, True, 0.0), made.record, made.command, (),

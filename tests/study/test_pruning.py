@@ -18,8 +18,9 @@ from autotune.events import ignore
 from autotune.export.choice import choose
 from autotune.measure.plan import PhasePlan
 from autotune.study import words
-from autotune.study.config import check_same, resolve
+from autotune.study.config import RunConfig, check_same, resolve
 from autotune.study.evaluate import Evaluator
+from autotune.study.reading import StudyView
 from autotune.workload import workload_named
 
 from .fakes import Bench, asked, chain, roles
@@ -41,6 +42,17 @@ def bench(tmp_path: Path) -> Bench:
 
 def pruned(records: list[TrialRecord]) -> list[TrialRecord]:
     return [record for record in records if record.status == "pruned"]
+
+
+def viewed(bench: Bench) -> StudyView:
+    return StudyView(
+        name="s",
+        directory=bench.root,
+        config=RunConfig(),
+        objective=bench.objective,
+        command=bundled_command(DEFAULT_SCENARIO),
+        records=tuple(bench.records()),
+    )
 
 
 def test_a_hopeless_launch_is_left_and_the_winner_stays(tmp_path: Path) -> None:
@@ -70,8 +82,8 @@ def test_its_record_keeps_the_first_phase_and_carries_no_value(bench: Bench) -> 
     ranking = rank(bench.records(), bench.objective)
     assert ranking.counts["pruned"] == len(pruned(bench.records()))
     assert ranking.counts["failed"] == 0
-    with pytest.raises(UsageError, match="it was pruned"):
-        choose(ranking, trial=record.number)
+    with pytest.raises(UsageError, match="carries no values: pruned after C=1"):
+        choose(viewed(bench), trial=record.number)
     row = TrialTable(list(record.flags), 1, (16, 32)).row(record, None)
     assert "pruned after C=1: 2." in row and "likely to become the best" in row
     assert words.pruned(record) in row
