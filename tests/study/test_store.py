@@ -272,5 +272,5 @@ def test_a_view_names_the_trials_a_study_has(store: StudyStore, tmp_path: Path) 
     view = read_study("s", root=tmp_path)
     assert view.is_simulated and view.record(0).role == "baseline"
     assert view.ranking.best is not None
-    with pytest.raises(StudyError, match="no trial 7: it has 0 to 0"):
+    with pytest.raises(UsageError, match="no trial 7: it has 0 to 0"):
         view.record(7)
