@@ -112,7 +112,6 @@ class ConfirmStage:
         with self.launcher.tidied(), suppress(LaunchError):
             while left := self._left():
                 self._launch(left[0])
-                self._keep()
         return self._keep()
 
     def _keep(self) -> Confirmation:
@@ -147,10 +146,14 @@ class ConfirmStage:
                 flags, number=proposal.trial.number, directory=directory, role="confirm"
             )
 
-        self.launcher.launch(proposal, measure, self._tell, self._tell)
+        self.launcher.launch(proposal, measure, self._ended, self._tell)
 
     def _flags_of(self, trial: int) -> Flags:
         return next(s.flags for s in self.plan.finalists if s.trial == trial)
+
+    def _ended(self, record: TrialRecord) -> None:
+        self._keep()  # first: who is told may write down what all launches show
+        self._tell(record)
 
     def _tell(self, record: TrialRecord) -> None:
         self.launcher.listener(TrialEnded(record, None, None, None, self._left_s()))

@@ -17,7 +17,7 @@ from autotune.core.objective import PRESETS
 from autotune.core.ranking import rank
 from autotune.core.trial import FailureKind, Flags, Interval, TrialRecord
 from autotune.errors import Interrupted, LaunchError
-from autotune.events import ConfirmStarted
+from autotune.events import ConfirmStarted, Event, TrialEnded
 from autotune.search.observation import observations
 from autotune.space.rules import STEPS
 from autotune.study.confirm import ConfirmPlan, ConfirmStage, judged
@@ -79,6 +79,23 @@ def test_winner_and_baseline_are_launched_in_turns_and_compared(bench: Bench) ->
     assert [e.n_launches for e in bench.events if isinstance(e, ConfirmStarted)] == [4]
     told = confirmed(found, AGENTIC)
     assert told.title == "Better" and "confirmed on 2 fresh launches" in told.text
+
+
+def test_whoever_is_told_of_a_launch_finds_what_it_showed(bench: Bench) -> None:
+    """As the note on the study does, which would stay at the last launch but one."""
+    searched(bench)
+    stage, _ = stage_of(bench)
+    left: list[int] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, TrialEnded):
+            found = bench.store.confirmation(bench.store.open())
+            assert found is not None
+            left.append(found.n_left)
+
+    stage.launcher.listener = look
+    stage.run()
+    assert left == [3, 2, 1, 0]
 
 
 def test_fresh_launches_are_no_members_of_the_search(bench: Bench) -> None:
