@@ -33,6 +33,8 @@ main .MuiCardContent-root { overflow-x: auto; }
   margin: 0; width: 100%; padding: 0 0 0 16px; gap: 16px 0;
 }
 .MuiGrid-root:has(> .MuiCard-root [id^="user-defined-plot"]) { padding: 0 8px; min-width: 0; }
+[id^="user-defined-plot:autotune-"] svg text { fill: currentColor !important; }
+main .MuiTypography-body1 { white-space: normal; overflow-wrap: anywhere; }
 main pre code { white-space: pre-wrap !important; overflow-wrap: anywhere; }
 @media (max-width: 900px) {
   main [class*="MuiGrid-grid-xs"] {
@@ -41,8 +43,9 @@ main pre code { white-space: pre-wrap !important; overflow-wrap: anywhere; }
   table:not([class]) :is(td, th) { white-space: normal; padding-right: 10px; }
 }
 </style>"""
-"""Gives the tables of notes room between their columns, and our plots room between each other;
-breaks long commands, and stacks what a small window cannot hold side by side."""
+"""Gives the tables of notes room between their columns, and our plots room between each other and
+letters as dark or light as those of the page; breaks long lines and commands, and stacks what a
+small window cannot hold side by side."""
 _NO_BUTTONS = """<style>
 button:has([data-testid="DeleteIcon"]), button:has([data-testid="AddBoxIcon"]),
 button:has([data-testid="DriveFileRenameOutlineIcon"]), button:has([data-testid="EditIcon"]),

@@ -101,6 +101,22 @@ def test_a_narrow_page_shows_each_panel_whole_and_breaks_commands(
     assert page.eval_on_selector("main pre", "e => e.scrollWidth <= e.clientWidth")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_of_our_plots_are_those_of_the_page(page: Page, shown: Served, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    opened(page, shown)
+    fill = page.eval_on_selector(f"{FRONT} svg text", "e => getComputedStyle(e).fill")
+    assert fill == ("rgb(255, 255, 255)" if scheme == "dark" else "rgba(0, 0, 0, 0.87)")
+
+
+def test_a_narrow_page_shows_the_values_of_a_trial_whole(page: Page, shown: Served) -> None:
+    page.set_viewport_size({"width": 600, "height": 900})
+    page.goto(f"{shown.page}/trials?numbers=3")
+    page.wait_for_selector("text=mem_fraction_static", timeout=WAIT_MS)
+    box = page.locator("p:has-text('mem_fraction_static')").first
+    assert box.evaluate("e => e.getBoundingClientRect().right <= innerWidth")
+
+
 def test_no_trial_outside_a_constraint_is_called_best_in_the_list(
     page: Page, shown: Served
 ) -> None:
