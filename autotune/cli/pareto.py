@@ -37,14 +37,16 @@ def command(study: str | None, weight: str | None, as_json: bool) -> None:
 
 def _how_sure(ranking: Ranking) -> Iterator[str]:
     """Which members are the same within the noise, and which weight each would win under."""
+    from autotune.study import words
+
     ranges = ranking.weight_ranges()
     if len(ranges) > 1:
         yield "\nHighest measured score by the weight of latency"
         for standing, low, high in ranges:
             yield f"  {low:.2f} to {high:.2f}  trial {standing.trial}"
     if ranking.ties:
-        pairs = ", ".join(f"{a.trial} and {b.trial}" for a, b in ranking.ties)
+        pairs = words.first_of([f"{a.trial} and {b.trial}" for a, b in ranking.ties])
         yield f"\nThe same within the noise: {pairs}"
     if ranking.perhaps:
-        others = ", ".join(str(s.trial) for s in ranking.perhaps)
+        others = words.first_of([s.trial for s in ranking.perhaps])
         yield f"\nOff the front by no more than the noise: {others}"

@@ -211,7 +211,7 @@ def _nothing(view: StudyView, ranking: Ranking) -> Finding:
     if not view.records:
         return Finding("nothing", "Nothing", "No trial has ended yet.", {}, "empty")
     kinds = ranking.counts["by_kind"]
-    told = words.listed(f"{n} × {kind}" for kind, n in kinds.items())
+    told = words.listed(f"{n} × {words.failure_kind(kind)}" for kind, n in kinds.items())
     last = next((r.failure for r in reversed(view.records) if r.failure), None)
     text = f"No trial carries a value: {len(view.records)} failed ({told})."
     if last is not None:

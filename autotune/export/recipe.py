@@ -255,12 +255,12 @@ def _effect(before: Phase, after: Phase) -> str:
     old, new = before.headline, after.headline
     unit = "s" if after.headline is after.turn_latency_s else "tok/s"
     change = f", {100 * (new.value / old.value - 1):+.1f} %" if old.value > 0 else ""
-    told = f"{after.load}: {_number(old, unit)} to {_number(new, unit)} {unit}{change}"
+    told = f"{after.load}: {_number(old, unit)} to {_number(new, unit)}{change}"
     if before.accept_length and after.accept_length:
         told += f", accept length {before.accept_length:.2f} to {after.accept_length:.2f}"
     return told
 
 
 def _number(interval: Interval, unit: str) -> str:
-    spread = f" ± {100 * interval.half_width_frac:.1f} %"
-    return (f"{interval.value:.3f}" if unit == "s" else f"{interval.value:,.0f}") + spread
+    value = f"{interval.value:.3f}" if unit == "s" else f"{interval.value:,.0f}"
+    return f"{value} {unit} ± {100 * interval.half_width_frac:.1f} %"

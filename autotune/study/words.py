@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from autotune.core.trial import Flags, Interval, TrialRecord
 from autotune.space.rules import SHORT_NAMES, TREE_FLAGS
@@ -147,6 +147,12 @@ def pruned(record: TrialRecord) -> str:
     loads = listed(phase.load for phase in record.phases)
     told = ", ".join(seconds(p.turn_latency_s) for p in record.phases if p.role == "latency")
     return f"pruned after {loads}: {told}; {record.pruned}"
+
+
+def first_of(parts: Sequence[object], n_most: int = 12) -> str:
+    """``3, 7, 9``, or the first ones ``and 40 more``."""
+    told = ", ".join(map(str, parts[:n_most]))
+    return f"{told} and {len(parts) - n_most} more" if len(parts) > n_most else told
 
 
 def failure_kind(kind: str) -> str:

@@ -183,6 +183,9 @@ def test_of_failed_trials_alone_the_reasons_are_shown(say: Callable[..., Said]) 
     shown = say("failed", "show").out
     assert shown.count("failed after 30 s: out of memory while serving · lower the fraction") == 3
     assert "Front    none: no trial carries a value" in shown
+    assert "3 failed (3 × out of memory while serving)" in " ".join(
+        say("failed", "explain").out.split()
+    )
     rows = list(csv.DictReader(io.StringIO(say("failed", "show --csv").out)))
     assert {row["failure_kind"] for row in rows} == {"runtime_oom"}
     assert {row["latency_s"] for row in rows} == {""}, "a crash never carries a number"
@@ -229,6 +232,19 @@ def test_trials_of_others_are_passed_over_and_counted(
     assert front["n_foreign"] == 3 and "n_foreign" not in say("three", "show --json").document
     assert {member["trial"] for member in front["front"]} <= set(range(6))
     assert front["best"]["trial"] == 3
+
+
+def test_a_difference_has_each_value_beside_its_unit(say: Callable[..., Said]) -> None:
+    said = say("three", "export --format diff").out
+    assert "C=1: 1.240 s ± 0.0 % to 0.748 s ± 0.0 %, -39.6 %" in said
+    assert "C=16: 900 tok/s ± 2.0 % to 720 tok/s ± 2.0 %, -20.0 %" in said
+
+
+def test_a_front_with_hundreds_of_ties_is_no_wall_of_numbers(say: Callable[..., Said]) -> None:
+    said = say("many", "pareto").out
+    (line,) = (line for line in said.splitlines() if line.startswith("Off the front by"))
+    n = len(say("many", "pareto --json").document["perhaps"])
+    assert n > 100 and line.endswith(f" and {n - 12} more") and line.count(",") == 11
 
 
 def test_two_thousand_trials_are_told_whole(say: Callable[..., Said]) -> None:

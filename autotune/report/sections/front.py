@@ -38,11 +38,10 @@ def _remarks(ranking: Ranking) -> list[Child]:
         more = f" and {len(ranking.ties) - 12} more pairs" if len(ranking.ties) > 12 else ""
         told.append(tag("p", f"The same within the noise: trials {pairs}{more}.", class_="note"))
     if ranking.perhaps:
-        numbers = ", ".join(str(s.trial) for s in ranking.perhaps[:12])
+        numbers = words.first_of([s.trial for s in ranking.perhaps])
         s = "" if len(ranking.perhaps) == 1 else "s"
-        more = f" and {len(ranking.perhaps) - 12} more" if len(ranking.perhaps) > 12 else ""
         told.append(
-            tag("p", f"Off the front by no more than the noise: trial{s} {numbers}{more}.",
+            tag("p", f"Off the front by no more than the noise: trial{s} {numbers}.",
                 class_="note")
         )  # fmt: skip
     return told
