@@ -1,9 +1,10 @@
 """A Gaussian process on what the physics misses, and on the flags it does not know.
 
-The kernel is a sum: a small smooth part over the draft tree and the fraction (Matern-5/2), a part
-over all other searched flags with a length scale for each, their product, and an effect of the
-single configuration that no smooth surface can express. Values enter with the variance of their own
-interval; outliers are found by leaving each out, and count less.
+The kernel is a sum: a small part over the draft tree and the fraction, smooth (Matern-5/2) and with
+jumps along topk and the draft, a part over all other searched flags with a length scale for each,
+their product, and an effect of the single configuration that no smooth surface can express. Values
+enter with the variance of their own interval; outliers are found by leaving each out, and count
+less.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ OWN_SD = 0.012
 PATH_SD = 0.08
 """Chains and trees run through other code (masks, kernels, scheduling): what the physics misses of
 one says little of the other. Between the two, log scale."""
+_JUMPS = 0.5
+"""Share of what the physics misses that may change at once, between one size and the next."""
+_JUMP_COLUMNS = (1, 2)
+"""Of a tree: topk and draft tokens."""
 _OTHER_AMPLITUDE = (-1.9, 0.9)
 _OTHER_LENGTH = (0.0, 0.9)
 _FITTED_TO = 60
@@ -74,7 +79,7 @@ class Kernel:
 
     def between(self, a: Features, b: Features) -> Array:
         """Covariances, shape (n_a, n_b)."""
-        tree = _matern(_distance(a.tree, b.tree, np.ones(a.tree.shape[1])))
+        tree = _tree_between(a, b)
         total = self.tree_sd**2 * tree + np.outer(_path(a), _path(b))
         if self.lengths.size:
             other = _other_between(a, b, self.lengths)
@@ -97,6 +102,20 @@ def _path(at: Features) -> Array:
     if not _has_paths(at):
         return np.zeros(at.own.size)
     return np.asarray(np.where(at.tree[:, 1] > 0, 0.5, -0.5) * PATH_SD)
+
+
+def _tree_between(a: Features, b: Features) -> Array:
+    """Correlations of what the physics misses of two sets of trees, shape (n_a, n_b).
+
+    Partly smooth, partly with jumps (Matern-1/2) along topk and along the draft: a kernel or a mask
+    that is slower from some size on bends nothing, it breaks, and what was launched beyond the
+    break says little of what lies before it.
+    """
+    smooth = _matern(_distance(a.tree, b.tree, np.ones(a.tree.shape[1])))
+    if not _has_paths(a):
+        return smooth
+    jumps = [np.exp(-np.abs(a.tree[:, j, None] - b.tree[None, :, j])) for j in _JUMP_COLUMNS]
+    return np.asarray((1.0 - _JUMPS) * smooth + _JUMPS * np.mean(jumps, axis=0))
 
 
 def _matern(distance: Array) -> Array:
@@ -208,7 +227,7 @@ def fit_other(kernel: Kernel, points: Features, residual: Array, noise: Array) -
     if residual.size > _FITTED_TO:
         some = np.unique(np.linspace(0, residual.size - 1, _FITTED_TO).astype(np.intp))
         points, residual, noise = points.at(some), residual[some], noise[some]
-    tree = _matern(_distance(points.tree, points.tree, np.ones(points.tree.shape[1])))
+    tree = _tree_between(points, points)
     rest = replace(kernel, other_sd=0.0, lengths=np.zeros(0)).between(points, points)
     rest = rest + np.diag(noise + 1e-8)
     apart = np.array(list(_columns_apart(points, points)))

@@ -65,3 +65,21 @@ def test_a_flag_that_matters_gets_a_shorter_length_than_one_that_does_not() -> N
     found = fit_other(Kernel(0.02, 0.15, np.ones(3)), at, effect, np.full(60, 1e-4))
     assert found.lengths[0] < 0.7 * found.lengths[1]
     assert found.other_sd > 0.05
+
+
+def test_slow_above_a_size_says_little_of_what_is_below_it() -> None:
+    """Kernels and masks break at a size: drafts of 8 and more that are slow condemn none of 6."""
+
+    def trees(*drafts: int) -> Features:
+        rows = [[4 / 2.0, 2 / 1.5, np.log2(draft) / 1.2, 0.85 / 0.5] for draft in drafts]
+        nothing = np.zeros((len(drafts), 0))
+        return Features(np.array(rows), nothing, np.zeros(0, dtype=bool), np.array(drafts))
+
+    kernel, seen = Kernel(0.1, 0.0, np.zeros(0), 0.0), trees(8, 12, 16)
+    process = Process.over(kernel, seen, np.full(3, 1e-4))
+    cross, variance = process.weights(trees(6, 14))
+    below, among = cross @ process.solve(np.full(3, 0.2))
+    assert among == pytest.approx(0.2, abs=0.03)
+    assert below < among
+    assert np.sqrt(variance[0]) > 0.042, "0.035 where everything is smooth"
+    assert np.sqrt(variance[1]) < 0.03
