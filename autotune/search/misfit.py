@@ -42,12 +42,14 @@ class Misfit:
         noise: variances, shape (n,).
         explained: the model's Jacobian, shape (n, unknowns); unknowns are standard normal and
             integrated out.
+        worse: 1 where a larger value is a worse one, else -1.
     """
 
     points: Features
     residual: Array
     noise: Array
     explained: Array
+    worse: float
 
     def amplitude(self, extra: Array) -> float:
         """How far the physics is off, by evidence (standard deviation, log scale).
@@ -68,11 +70,11 @@ class Misfit:
             scores.append(_evidence(spread + between, self.residual) - 0.5 * off**2)
         return np.array(scores)
 
-    def surprise(self, extra: Array) -> Array:
-        """Squared standardised error of predicting each value from all the others."""
+    def surprises(self, extra: Array) -> Array:
+        """How much worse each value is than all others predict, in standard deviations."""
         covariance = self._between(self.amplitude(extra)) + np.diag(self.noise + extra + 1e-8)
         inverse = np.linalg.inv(covariance)
-        return np.asarray((inverse @ self.residual) ** 2 / np.diag(inverse))
+        return np.asarray(self.worse * (inverse @ self.residual) / np.sqrt(np.diag(inverse)))
 
     @cached_property
     def _covariances(self) -> list[Array]:
@@ -87,6 +89,7 @@ def odd_variances(misfits: Sequence[Misfit]) -> Array:
     """Variances to add to the noise of launches that are odd, 0 for all others; shape (n,).
 
     What goes wrong with a launch goes wrong with all its values, so that they are judged together.
+    Nothing makes a server faster than it is: only launches that are worse than expected are odd.
 
     Args:
         misfits: of each value, of the same launches.
@@ -97,13 +100,16 @@ def odd_variances(misfits: Sequence[Misfit]) -> Array:
         return extra
     evidence = _together(misfits, extra)
     for _ in range(max(1, int(_MOST_ODD_SHARE * n))):
-        surprise = np.sum([m.surprise(extra) for m in misfits], axis=0)
-        surprise[extra > 0] = -np.inf
+        surprises = np.array([m.surprises(extra) for m in misfits])
+        size = (surprises**2).sum(axis=0)
+        suspects = np.flatnonzero((extra == 0) & (surprises.sum(axis=0) > 0))
         tried = []
-        for i in np.argsort(-surprise)[:_LOOKED_AT]:
+        for i in suspects[np.argsort(-size[suspects])][:_LOOKED_AT]:
             other = extra.copy()
             other[i] = _ODD_VARIANCE
             tried.append((_together(misfits, other) + _ODD_LOG_ODDS, other))
+        if not tried:
+            break
         better, other = max(tried, key=lambda each: each[0])
         if better <= evidence:
             break

@@ -138,7 +138,7 @@ class Surrogate:
                 log_mean_throughput(costs, self.concurrencies, self._room),
             )
         else:
-            self._odd = odd_variances([self._about_a_mean(output) for output in self._outputs])
+            self._odd = odd_variances(list(map(self._about_a_mean, self._outputs, _WORSE)))
             sds = (_NO_PHYSICS_SD, _NO_PHYSICS_SD)
             flat = np.ones((self._n_draws, n))
             means = flat * self._latency.y.mean(), flat * self._throughput.y.mean()
@@ -242,15 +242,15 @@ class Surrogate:
         costs = self._costs(steps, self._configurations)
         values = (costs.log_latency(), log_mean_throughput(costs, self.concurrencies, self._room))
         found = []
-        for output, value in zip(self._outputs, values, strict=True):
+        for output, value, worse in zip(self._outputs, values, _WORSE, strict=True):
             jacobian = (value[1:] - value[0]).T / 1e-4
             residual = output.y - value[0] + jacobian @ z
-            found.append(Misfit(self._points, residual, output.noise, jacobian))
+            found.append(Misfit(self._points, residual, output.noise, jacobian, worse))
         return found
 
-    def _about_a_mean(self, output: _Output) -> Misfit:
-        unknown_mean = np.full((output.y.size, 1), _NO_PHYSICS_SD)
-        return Misfit(self._points, output.y - np.median(output.y), output.noise, unknown_mean)
+    def _about_a_mean(self, output: _Output, worse: float) -> Misfit:
+        residual, unknown = output.y - np.median(output.y), np.full((output.y.size, 1), 1.0)
+        return Misfit(self._points, residual, output.noise, _NO_PHYSICS_SD * unknown, worse)
 
     def _amplitudes(self, misfits: Sequence[Misfit]) -> tuple[float, float]:
         """How far the physics misses latency and throughput."""

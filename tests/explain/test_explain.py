@@ -182,7 +182,7 @@ def test_a_study_that_only_failed_gives_kinds_evidence_and_remedy(tmp_path: Path
     (nothing,) = explained(tmp_path, records).findings
     assert nothing.verdict == "all_failed"
     assert nothing.text == (
-        "No trial carries a value: 2 failed (1 × graph_capture_oom and 1 × hang). "
+        "No trial carries a value: 2 failed (1 × out of memory in graph capture and 1 × hang). "
         "The last one: CUDA out of memory. Remedy: lower the fraction."
     )
 

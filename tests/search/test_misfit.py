@@ -18,10 +18,21 @@ def features(n: int, seed: int = 0, n_other: int = 0) -> Features:
     return Features(rng.normal(0, 1, (n, 4)), other, np.zeros(n_other, bool), np.arange(n))
 
 
-def misfit(residual: Array, *, explained: Array | None = None, seed: int = 0) -> Misfit:
+def misfit(
+    residual: Array, *, explained: Array | None = None, seed: int = 0, worse: float = 1.0
+) -> Misfit:
     n = residual.size
     jacobian = np.zeros((n, 1)) if explained is None else explained
-    return Misfit(features(n, seed), residual, np.full(n, 0.012**2), jacobian)
+    return Misfit(features(n, seed), residual, np.full(n, 0.012**2), jacobian, worse)
+
+
+def of_a_launch(off: float, at: int, usual: list[Array], seed: int) -> list[Misfit]:
+    """Latency and throughput of launches, one of which is slower by ``off``."""
+    here = off * (np.arange(usual[0].size) == at)
+    return [
+        misfit(values + worse * here, seed=seed, worse=worse)
+        for values, worse in zip(usual, (1.0, -1.0), strict=True)
+    ]
 
 
 def test_the_amplitude_grows_with_what_is_left_unexplained() -> None:
@@ -33,17 +44,23 @@ def test_the_amplitude_grows_with_what_is_left_unexplained() -> None:
     assert explained < large, "what the unknowns of the physics explain is no misfit"
 
 
-@given(st.integers(0, 200), st.integers(4, 12), st.sampled_from([-1.0, 1.0]))
-def test_one_slow_launch_is_found_and_the_others_are_believed(
-    seed: int, n: int, sign: float
-) -> None:
+@given(st.integers(0, 200), st.integers(4, 12))
+def test_one_slow_launch_is_found_and_the_others_are_believed(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     usual = [rng.normal(0, 0.012, n) for _ in range(2)]
     at = int(rng.integers(n))
-    slow = [u + sign * 0.3 * (np.arange(n) == at) for u in usual]
-    extra = odd_variances([misfit(u, seed=seed) for u in slow])
+    extra = odd_variances(of_a_launch(0.3, at, usual, seed))
     assert extra[at] > 0.1**2
     assert not np.delete(extra, at).any()
+
+
+@given(st.integers(0, 200), st.integers(4, 12))
+def test_no_launch_is_doubted_because_it_was_fast(seed: int, n: int) -> None:
+    """Hosts and cards may be busy or hot; nothing makes a server faster than it is."""
+    rng = np.random.default_rng(seed)
+    usual = [rng.normal(0, 0.012, n) for _ in range(2)]
+    at = int(rng.integers(n))
+    assert odd_variances(of_a_launch(-0.3, at, usual, seed))[at] == 0.0
 
 
 def test_launches_as_the_physics_expects_them_are_all_believed() -> None:
@@ -56,7 +73,7 @@ def test_launches_as_the_physics_expects_them_are_all_believed() -> None:
 
 
 def test_two_launches_are_too_few_to_say_which_of_them_is_odd() -> None:
-    assert not odd_variances([misfit(np.array([0.0, 0.5])), misfit(np.array([0.0, -0.5]))]).any()
+    assert not odd_variances(of_a_launch(0.5, 1, [np.zeros(2)] * 2, 0)).any()
 
 
 def test_what_the_physics_can_explain_is_not_odd() -> None:
@@ -69,11 +86,11 @@ def test_what_the_physics_can_explain_is_not_odd() -> None:
 def test_errors_of_values_left_out_are_those_of_leaving_each_out() -> None:
     m = misfit(np.random.default_rng(3).normal(0, 0.1, 8))
     none = np.zeros(8)
-    told = m.surprise(none)
+    told = m.surprises(none)
     covariance = np.diag(m.noise + 1e-8) + m._between(m.amplitude(none))
     for i in range(8):
         rest = np.delete(np.arange(8), i)
         weight = np.linalg.solve(covariance[np.ix_(rest, rest)], covariance[rest, i])
         variance = covariance[i, i] - weight @ covariance[rest, i]
         error = m.residual[i] - weight @ m.residual[rest]
-        assert told[i] == pytest.approx(error**2 / variance)
+        assert told[i] == pytest.approx(error / np.sqrt(variance))
