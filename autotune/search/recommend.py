@@ -11,6 +11,7 @@ from optuna.study import Study
 from autotune.core.objective import Objective
 from autotune.core.ranking import simplicity
 from autotune.core.trial import Flags
+from autotune.search.gains import score_gain
 from autotune.search.knowledge import Knowledge
 from autotune.search.observation import observations
 from autotune.search.warm import earlier_knowledge
@@ -22,10 +23,15 @@ TIE = 0.004
 """Scores this close are a tie: no practical study resolves them, and the simpler flags win."""
 _CONTENDERS = 150
 _STOP_GAIN = 0.01
-_STOP_SURE, _LESS_SURE = 0.7, 0.01
-"""How sure the search must be that little is left to gain; every launch after that lowers it."""
+_STOP_NEXT = 0.001
+_STOP_MOST, _STOP_SURE = 0.03, 0.8
+"""Enough is known where the next launch is expected to bring less than the first, and it is this
+sure that nothing left is better by the second. One alone is not: in a wide space no single launch
+promises much, and where much is alike something is always a little better by luck."""
 _DOUBT = 1.5
 """By how much the process is taken to be wider than it says: its own shape is a guess."""
+_ROUNDS = 8
+"""Joint draws of what the physics miss, for each draw of their unknowns."""
 _HOPELESS = 0.97
 """So sure that no configuration keeps the limits that the search gives up."""
 _NEVER_SURER = 0.99
@@ -43,6 +49,7 @@ class Recommendation:
         score: against the first launch, posterior mean (log scale); not the best value observed,
             which is too good by luck.
         score_sd: its standard deviation.
+        next_gain: that one more launch is expected to bring, as a fraction.
         expected_further_gain: of the best configuration not in hand over this one, as a fraction.
         sure_below: probability that this gain is below 1 %.
         stop: a further launch is not worth its minutes.
@@ -55,6 +62,7 @@ class Recommendation:
     trial: int | None
     score: float
     score_sd: float
+    next_gain: float
     expected_further_gain: float
     sure_below: float
     stop: bool
@@ -71,11 +79,13 @@ class Recommendation:
         sure = min(self.sure_below, _NEVER_SURER)
         return (
             f"expected further gain {100 * self.expected_further_gain:.1f} %, "
-            f"{100 * sure:.0f} % sure it is below {100 * _STOP_GAIN:.0f} %"
+            f"{100 * sure:.0f} % sure it is below {100 * _STOP_GAIN:.0f} %, "
+            f"the next launch would bring {100 * self.next_gain:.1f} %"
         )
 
 
-NOTHING = Recommendation({}, None, 0.0, float("inf"), float("inf"), 0.0, False, 0)
+_INF = float("inf")
+NOTHING = Recommendation({}, None, 0.0, _INF, _INF, _INF, 0.0, False, 0)
 
 
 def recommend(
@@ -100,15 +110,15 @@ def recommended(known: Knowledge) -> Recommendation:
     worth = predictions.worth(known.weight).mean(axis=0)
     tied = np.flatnonzero(worth >= worth.max() - TIE)
     chosen = int(min(tied, key=lambda i: (simplicity(kept[i].flags), -worth[i])))
+    n_measured = len(known.chosen_from)
     if known.is_feasible:
-        gain = _further_gain(known, chosen)
-        expected, sure = float(np.expm1(gain).mean()), float((gain < np.log1p(_STOP_GAIN)).mean())
+        gain, next_gain = _further_gain(known, chosen), _next_gain(known)
+        expected, sure = float(np.expm1(gain).mean()), _share_below(gain, _STOP_GAIN)
+        enough = next_gain <= _STOP_NEXT and _share_below(gain, _STOP_MOST) >= _STOP_SURE
     else:
         chosen = next(i for i, o in enumerate(kept) if o is known.closest)
-        expected, sure = float("inf"), 1.0 - _likeliest(known)
-    n_measured = len(known.chosen_from)
-    n_after = max(0, n_measured - _MIN_MEASURED)
-    enough = max(0.5, _STOP_SURE - _LESS_SURE * n_after) if known.is_feasible else _HOPELESS
+        expected, next_gain, sure = _INF, _INF, 1.0 - _likeliest(known)
+        enough = sure >= _HOPELESS
     return Recommendation(
         flags=kept[chosen].flags,
         trial=kept[chosen].number,
@@ -116,12 +126,24 @@ def recommended(known: Knowledge) -> Recommendation:
         score_sd=float(
             np.hypot(scores[:, chosen].std(), predictions.score_sd(known.weight)[chosen])
         ),
+        next_gain=next_gain,
         expected_further_gain=expected,
         sure_below=sure,
-        stop=n_measured >= _MIN_MEASURED and sure >= enough,
+        stop=n_measured >= _MIN_MEASURED and enough,
         n_launches=n_measured,
         keeps_limits=known.is_feasible,
     )
+
+
+def _share_below(gain: Array, bound: float) -> float:
+    return float((gain < np.log1p(bound)).mean())
+
+
+def _next_gain(known: Knowledge) -> float:
+    """What the launch that promises most is expected to bring, as a fraction."""
+    _, predictions = known.candidates
+    lives = predictions.survival * predictions.feasible
+    return float(np.max(np.expm1(score_gain(known)) * lives, initial=0.0))
 
 
 def _likeliest(known: Knowledge) -> float:
@@ -144,8 +166,11 @@ def _further_gain(known: Knowledge, chosen: int) -> Array:
     looked_at = [kept[chosen].flags, *(flags[i] for i in order)]
     features = known.catalogue.encoder.features(looked_at)
     means = np.column_stack([held.worth(known.weight)[:, chosen], worth[:, order]])
-    values = means + _DOUBT * known.surrogate.score_deviations(features, known.weight)
     may_be = (predictions.survival * predictions.feasible)[order]
-    lives = known.rng.random((values.shape[0], order.size)) < may_be
-    best = np.where(lives, values[:, 1:], -np.inf).max(axis=1, initial=-np.inf)
-    return np.asarray(np.maximum(best - values[:, 0], 0.0))
+    gains = []
+    for _ in range(_ROUNDS):
+        values = means + _DOUBT * known.surrogate.score_deviations(features, known.weight)
+        lives = known.rng.random((values.shape[0], order.size)) < may_be
+        best = np.where(lives, values[:, 1:], -np.inf).max(axis=1, initial=-np.inf)
+        gains.append(np.maximum(best - values[:, 0], 0.0))
+    return np.concatenate(gains)

@@ -15,13 +15,8 @@ from optuna.trial import FrozenTrial
 from autotune.core.objective import Objective
 from autotune.core.ranking import flag_key
 from autotune.core.trial import Flags, FlagValue
-from autotune.search.acquisition import (
-    expected_hypervolume_improvement,
-    expected_improvement,
-    per_minute,
-    told_by_a_launch,
-    value_of_replicate,
-)
+from autotune.search.acquisition import per_minute
+from autotune.search.gains import front_gain, score_gain
 from autotune.search.knowledge import Knowledge
 from autotune.search.memory import (
     MEMORY_KINDS,
@@ -30,7 +25,6 @@ from autotune.search.memory import (
 )
 from autotune.search.observation import Observation, has_tree, observations
 from autotune.search.predictions import Predictions
-from autotune.search.surrogate import LAUNCH_SD
 from autotune.search.warm import earlier_knowledge, first_launches, warm_start_of
 from autotune.space import SearchSpace
 from autotune.space.rules import DRAFT, MEMORY, STEPS, TOPK
@@ -40,10 +34,8 @@ Array = npt.NDArray[np.float64]
 _STARTS = ((3, 1, 4), (5, 4, 8), (2, 1, 3))
 """Before anything was measured: SGLang's own automatic choices."""
 _SAFE = 0.9
-_NOISE = 0.02
 _FRONT_FROM = 5
 """Measured configurations after which every second launch serves the front."""
-_REFERENCE = 0.1
 _BOTH_PATHS_BY = 2
 """Measured configurations after which a chain and a tree must have been launched."""
 
@@ -180,9 +172,9 @@ class SpeculativeSampler(BaseSampler):
             closer = known.surrogate.progress(features, predictions, known.closest.violations)
             return np.asarray(closer * predictions.survival)
         if n_measured >= _FRONT_FROM and n_measured % 2:
-            gain = _front_gain(known, predictions)
+            gain = front_gain(known)
         else:
-            gain = _score_gain(known, flags, predictions)
+            gain = score_gain(known)
         ended = known.surrogate.ended
         whole = [o.minutes for o in ended if o.minutes and o.outcome == "measured"]
         failed = [o.minutes for o in ended if o.minutes and o.outcome == "failed"]
@@ -216,42 +208,3 @@ def _due(known: Knowledge, flags: Sequence[Flags]) -> npt.NDArray[np.bool_]:
         return everything
     other = np.array([has_tree(f) and (int(f[TOPK]) > 1) not in launched for f in flags])
     return other if other.any() else everything
-
-
-def _score_gain(known: Knowledge, flags: Sequence[Flags], predictions: Predictions) -> Array:
-    """Expected improvement where nothing was launched, the worth of a replicate elsewhere."""
-    kept, held = known.in_hand
-    scores = predictions.worth_if_it_lives(known.weight)
-    sd = told_by_a_launch(predictions.score_sd(known.weight), _NOISE)
-    in_hand = held.worth(known.weight)
-    gain = expected_improvement(scores, sd, in_hand.max(axis=1))
-    means = in_hand.mean(axis=0)
-    place = {flag_key(o.flags): i for i, o in enumerate(kept)}
-    for i, each in enumerate(flags):
-        at = place.get(flag_key(each))
-        if at is not None:
-            others = np.delete(means, at)
-            gain[i] = 0.0
-            if others.size:
-                gain[i] = value_of_replicate(float(means[at]), float(sd[i]), float(others.max()))
-    return gain
-
-
-def _front_gain(known: Knowledge, predictions: Predictions) -> Array:
-    """Expected growth of the hypervolume above a point a little below all that was measured."""
-    _, held = known.in_hand
-    front = np.column_stack([-held.log_latency.mean(axis=0), held.log_throughput.mean(axis=0)])
-    reference = front.min(axis=0) - _REFERENCE
-    normals = known.rng.standard_normal((2, *predictions.log_latency.shape))
-    told = [
-        told_by_a_launch(sd, LAUNCH_SD * 1.5)
-        for sd in (predictions.latency_sd, predictions.throughput_sd)
-    ]
-    sampled = np.stack(
-        [
-            -(predictions.log_latency + told[0] * normals[0]),
-            predictions.log_throughput + told[1] * normals[1],
-        ],
-        axis=-1,
-    )
-    return expected_hypervolume_improvement(sampled, front, reference)
